@@ -3,7 +3,7 @@
 import io
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from dashboard.data.corpus_judgements import (
     join_judgements,
     list_digests,
 )
+from dashboard.data.judging_task import JudgingTask
 from dashboard.services import feedback, trained, uploads
 from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo, get_or_compute, session_memo
@@ -76,25 +77,6 @@ JUDGE_CSS = """<style>
 </style>"""
 
 
-@dataclass(frozen=True, eq=False)
-class JudgingTask:
-    """Ranked lists of all systems that are judged, and the documents in them for people to grade.
-
-    A system is a decoder, or another program of which a file with its lists was added.
-    """
-
-    vectors: Embeddings  # of the queries
-    runs: tuple[RankedRun, ...]  # a system's list for each query
-    pooled_pairs: tuple[Pair, ...]  # ids of a query and a document in the lists, the most informative grade first
-    pairs: tuple[Pair, ...]  # those that the judgements of the corpus do not have
-    k: int  # documents of each list
-
-    @property
-    def n_known(self) -> int:
-        """Number of pairs that the judgements of the corpus have."""
-        return len(self.pooled_pairs) - len(self.pairs)
-
-
 def draw() -> None:
     """Draw the Judge page: the next document to judge for a query, and which decoder is ahead by now."""
     st.html(JUDGE_CSS)
@@ -119,11 +101,13 @@ def draw() -> None:
             return
         judging_pool = _find_pool(loaded, queries, judgements, request)
         if judging_pool is not None:
-            if request is not None:
+            if request is None:
+                judging_pool = model_judge.order_for_people(loaded, judgements, judging_pool)
+            else:
                 _draw_request(request)
             _draw_next_pair(loaded, log, judgements, judging_pool, level)
             _draw_level(loaded, judgements)
-            model_judge.draw_model(loaded, log, judgements, judging_pool.pooled_pairs)
+            model_judge.draw_model(loaded, log, judgements, judging_pool)
             if request is None:
                 _draw_systems(loaded)
         _draw_more(loaded, log, judgements)
@@ -502,6 +486,7 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask, level: int
     with st.expander(f"Differences to {standing.systems[0].name}") if is_long else st.container():
         for sentence in sentences:
             st.text(sentence)
+    model_judge.draw_standing(loaded, judged, pool, grades)
     for agreement in compute_agreement(judged):
         kappa = "" if agreement.kappa is None else f", Cohen's κ {decimal(agreement.kappa)}"
         st.text(f"Two people gave {agreement.same:,} of {counted(agreement.pairs, 'pair')} the same grade{kappa}.")

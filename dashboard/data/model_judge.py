@@ -4,10 +4,13 @@ Services are those of endpoints.toml; no address is typed on a page.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import streamlit as st
 
+from dashboard.data.judging_task import JudgingTask
 from dashboard.services.jobs import Job
+from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose
@@ -15,6 +18,7 @@ from dashboard.widgets.job_panel import JobPanel
 from engine.data.endpoints.config import ENDPOINTS_FILE, list_endpoints
 from engine.data.endpoints.consent import allow_tokens
 from engine.errors import FrontierError
+from engine.judging import corrected
 from engine.judging.by_model import (
     ModelJudge,
     ModelJudging,
@@ -25,20 +29,26 @@ from engine.judging.by_model import (
     judge_by_model,
     make_judge,
 )
+from engine.judging.corrected import CorrectedStanding, build_cells, compute_corrected_standing
 from engine.judging.log import Judged, JudgingLog
 from engine.judging.pool import Pair
+from engine.judging.qrels import merge_grades
 from engine.progress import counted
+from engine.values import Qrels
 from engine.wording import visible
 
-ENDPOINT_KEY, MODEL_PURPOSE = "judge.model.endpoint", "judge.model"
+ENDPOINT_KEY, MODEL_PURPOSE, OPEN_KEY = "judge.model.endpoint", "judge.model", "judge.model.open"
 
 
-def draw_model(loaded: Loaded, log: JudgingLog, judged: Judged, pairs: Sequence[Pair]) -> None:
+def draw_model(loaded: Loaded, log: JudgingLog, judged: Judged, task: JudgingTask) -> None:
     """Draw the part in which a language model grades the pairs that people grade, in their order.
 
-    log: of the open corpus; judged: its contents; pairs: ids of a query and a document
+    log: of the open corpus; judged: its contents; task: what people judge
     """
-    with st.expander("Ask a model", expanded=False):
+    with st.expander("Ask a model", key=OPEN_KEY, on_change="rerun") as expander:
+        # What would be sent is counted only where it is seen.
+        if not expander.open:
+            return
         try:
             names = list_endpoints("chat")
         except FrontierError as error:
@@ -57,8 +67,8 @@ def draw_model(loaded: Loaded, log: JudgingLog, judged: Judged, pairs: Sequence[
         except FrontierError as error:
             show_failure("This service cannot be asked.", error)
             return
-        _draw_job(loaded, log, judge, judged, pairs)
-        _draw_result(judged, judge, pairs)
+        _draw_job(loaded, log, judge, judged, task.pooled_pairs)
+        _draw_result(judged, judge, task.pooled_pairs)
 
 
 def _draw_job(loaded: Loaded, log: JudgingLog, judge: ModelJudge, judged: Judged, pairs: Sequence[Pair]) -> None:
@@ -99,3 +109,55 @@ def _draw_result(judged: Judged, judge: ModelJudge, pairs: Sequence[Pair]) -> No
         st.text("Grade some of these documents yourself: that tells how far the model can be trusted.")
     else:
         st.text(visible(agreement.sentence))
+
+
+def find_model(judged: Judged, pairs: Sequence[Pair]) -> str | None:
+    """Return the model that has been asked for every pair, the last one of several; None if there is none."""
+    return next((name for name in reversed(judged.models) if not find_open_pairs(judged, name, pairs)), None)
+
+
+def order_for_people(loaded: Loaded, judged: Judged, task: JudgingTask) -> JudgingTask:
+    """Return the documents to judge, in the order in which people's grades correct a model's, if one has judged all."""
+    model = find_model(judged, task.pooled_pairs)
+    if model is None:
+        return task
+    # Fixed while people judge: pairs that were done before the model's come first anyway.
+    key = (loaded.key, task.vectors.digest, tuple(run.digest for run in task.runs), task.pairs, model)
+
+    def order() -> tuple[Pair, ...]:
+        """Order the pairs by the model's grades."""
+        cells = build_cells(task.runs, loaded.space, task.vectors, merge_grades(judged.only_model(model)), task.k)
+        return corrected.order_for_people(task.pairs, _list_done(judged), cells)
+
+    return replace(task, pairs=get_or_compute("judge.model.order", key, order, 8))
+
+
+def draw_standing(loaded: Loaded, judged: Judged, task: JudgingTask, people: Qrels) -> None:
+    """Draw what the model's grades tell, corrected by people's, if a model has graded every document.
+
+    people: their grades, and from which one a document counts as relevant
+    """
+    model = find_model(judged, task.pooled_pairs)
+    if model is None:
+        return
+    grades = replace(merge_grades(judged.only_model(model)), relevant_from=people.relevant_from)
+    done_pairs = _list_done(judged) | {
+        (query_id, doc_id) for query_id, by_document in people.grades.items() for doc_id in by_document
+    }
+    run_digests = tuple(run.digest for run in task.runs)
+    key = (loaded.key, task.vectors.digest, run_digests, people.digest, grades.digest, len(done_pairs), model, task.k)
+
+    def compute() -> CorrectedStanding:
+        """Decide between the systems by both judges."""
+        return compute_corrected_standing(
+            task.runs, people, grades, model, loaded.space, task.vectors, task.pooled_pairs, done_pairs, task.k
+        )
+
+    st.subheader("With the model's grades")
+    for sentence in get_or_compute("judge.model.standing", key, compute).sentences:
+        st.text(visible(sentence))
+
+
+def _list_done(judged: Judged) -> frozenset[Pair]:
+    """Return the pairs that people graded or skipped."""
+    return frozenset((item.query, item.document) for item in judged.judgements)

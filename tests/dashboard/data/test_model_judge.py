@@ -45,11 +45,11 @@ def service():
         yield server
 
 
-def judging(source):
+def judging(source, searches=SEARCHES):
     """The view once searches are typed and the documents to judge are found."""
     usual = {"data.view": "Judge", "k": 5, judge.SYSTEMS_KEY: ["top_k", "mmr"]}
-    app = pages.finish_jobs(pages.screen("data", source, **usual))
-    app.text_area(key=judge.TYPED_KEY).set_value("\n".join(SEARCHES))
+    app = pages.finish_jobs(pages.screen("data", source, **usual, **{model_judge.OPEN_KEY: True}))
+    app.text_area(key=judge.TYPED_KEY).set_value("\n".join(searches))
     return pages.finish_jobs(pages.press(app, "judge.add"))
 
 
@@ -98,3 +98,26 @@ def test_a_service_that_fails_keeps_what_came_and_is_asked_for_the_rest(animals,
 
 def test_without_a_service_the_way_to_one_is_said(animals):
     assert "Name a service with a chat model in endpoints.toml" in pages.texts(judging(animals))
+
+
+def test_people_correct_the_model_query_by_query(animals, service):
+    searches = [f"{size} {animal}" for animal in ("cat", "dog") for size in ("a big", "my", "one wild", "no")]
+    app = judging(animals, searches)
+    app = pages.press_and_finish(app, f"{model_judge.MODEL_PURPOSE}.start", model_judge.MODEL_PURPOSE)
+    log = JudgingLog(locate_log(pages.load(animals).space.corpus))
+    judged = log.read()
+    queries, pooled = judged.queries(), list(judged.of_model("wise at mine"))
+    first = next(text.value for text in app.text if text.value in searches)
+    first_id = queries.ids[queries.texts.index(first)]
+    # The documents of one query come one after another, until all of them are graded.
+    for _ in range(sum(query == first_id for query, _ in pooled)):
+        assert first in [text.value for text in app.text]
+        app = pages.press(app, "judge.grade.2")
+    assert first not in [text.value for text in app.text]
+    assert "then wise at mine counts too" in pages.texts(app)
+    by_text = dict(zip(queries.ids, queries.texts, strict=True))
+    for query, document in pooled:
+        if query in queries.ids[:6]:
+            log.judge(query, document, 3 if document.partition("-")[0] in by_text[query] else 0, "ann")
+    shown = pages.texts(pages.run(app))
+    assert "judged by wise at mine on 8 queries, corrected by" in shown, shown

@@ -1,0 +1,129 @@
+"""What people's and a model's grades of ranked lists tell together, and the order in which people grade then.
+
+The people's queries are those of which they graded every document that the systems return: a query of which they saw
+a part would have another Recall than the model's.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from engine.errors import DataError
+from engine.evaluation.corrected_judge import MIN_PERSON_QUERIES, name_judge
+from engine.evaluation.decide import decide
+from engine.evaluation.decision import Decision
+from engine.evaluation.judge_agreement import check_judge
+from engine.evaluation.next_queries import list_next_queries
+from engine.evaluation.runs import RankedRun
+from engine.evaluation.sweep.cell import Cell
+from engine.judging.pool import Pair
+from engine.progress import counted
+from engine.space import Space
+from engine.values import Embeddings, Qrels
+
+METRIC = "recall"
+"""The metric that a setting must keep, as in `compute_standing`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectedStanding:
+    """What a model's grades, corrected by people's, tell of the systems.
+
+    decision: None as long as people have graded too little, and for a judge that is no use; reason: why, else ""
+    """
+
+    decision: Decision | None
+    reason: str = ""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The decision in words, or why there is none."""
+        return (self.reason,) if self.decision is None else self.decision.sentences
+
+
+def find_complete_queries(pairs: Iterable[Pair], done_pairs: Collection[Pair]) -> tuple[str, ...]:
+    """Return the queries of which every pair is done, in the order of their first pairs.
+
+    pairs: ids of a query and a document that systems return; done_pairs: those that people graded or skipped
+    """
+    is_complete: dict[str, bool] = {}
+    for pair in pairs:
+        is_complete[pair[0]] = is_complete.get(pair[0], True) and pair in done_pairs
+    return tuple(query_id for query_id, complete in is_complete.items() if complete)
+
+
+def order_for_people(
+    pairs: Sequence[Pair], done_pairs: Collection[Pair], model_cells: Sequence[Cell]
+) -> tuple[Pair, ...]:
+    """Order pairs so that people grade one query wholly before the next, the most useful query first.
+
+    Queries come in the order of `list_next_queries`, in which those that people completed stay a random sample; within
+    a query the order stays. Queries about which the model says nothing come last. model_cells: the systems as the model
+    judged them, from `build_cells`
+    """
+    complete_queries = find_complete_queries(pairs, done_pairs)
+    next_queries = list_next_queries(complete_queries, model_cells, METRIC)
+    ordered_queries = dict.fromkeys((*complete_queries, *next_queries, *(query_id for query_id, _ in pairs)))
+    turn_of = {query_id: turn for turn, query_id in enumerate(ordered_queries)}
+    return tuple(sorted(pairs, key=lambda pair: turn_of[pair[0]]))
+
+
+def build_cells(runs: Sequence[RankedRun], space: Space, queries: Embeddings, qrels: Qrels, k: int) -> list[Cell]:
+    """Measure ranked lists by judgements, on the queries that these name."""
+    judged_queries = queries.take([row for row, query_id in enumerate(queries.ids) if query_id in qrels.grades])
+    return [run.build_cell(space, judged_queries, qrels, k, (METRIC, "ilad")) for run in runs]
+
+
+def compute_corrected_standing(
+    runs: Sequence[RankedRun],
+    people: Qrels,
+    model: Qrels,
+    judge: str,
+    space: Space,
+    queries: Embeddings,
+    pairs: Sequence[Pair],
+    done_pairs: Collection[Pair],
+    k: int = 10,
+) -> CorrectedStanding:
+    """Decide between systems by a model's grades of all queries, corrected by people's of some of them.
+
+    Parameters
+    ----------
+    runs : sequence of RankedRun
+        The systems' lists, the baseline's first.
+    people, model : Qrels
+        People's grades, merged, and the model's; both count from one grade on.
+    judge : str
+        The model's name.
+    space, queries : Space, Embeddings
+        The corpus, and the queries that the model judged.
+    pairs : sequence of (str, str)
+        Ids of a query and a document that the systems return.
+    done_pairs : collection of (str, str)
+        The pairs that people graded or skipped.
+    k : int
+        Documents of each list.
+
+    Returns
+    -------
+    CorrectedStanding
+        The decision, or why there is none.
+    """
+    complete_queries = [query for query in find_complete_queries(pairs, done_pairs) if model.grades.get(query)]
+    n_missing = MIN_PERSON_QUERIES - len(complete_queries)
+    if n_missing > 0:
+        n_others = sum(map(bool, model.grades.values())) - len(complete_queries)
+        wanted = counted(n_missing, "more query", "more queries")
+        reason = f"Grade every document of {wanted}: then {judge} counts too, on {n_others:,} others."
+        return CorrectedStanding(decision=None, reason=reason)
+    # A query on which people found nothing relevant has no Recall, but is one of their sample all the same.
+    own = replace(people, grades={query: people.grades.get(query, {}) for query in complete_queries})
+    try:
+        agreement = check_judge(own, model, judge)
+        own_cells = build_cells(runs, space, queries, own, k)
+        model_cells = name_judge(build_cells(runs, space, queries, model, k), judge)
+        decision = decide(own_cells, baseline=own_cells[0], metric=METRIC, k=k, model_judged=model_cells)
+    except DataError as error:
+        return CorrectedStanding(decision=None, reason=f"{judge} is no help yet: {error}.")
+    if decision.judge is not None:
+        decision = replace(decision, judge=replace(decision.judge, agreement=agreement))
+    return CorrectedStanding(decision=decision)

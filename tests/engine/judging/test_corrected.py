@@ -1,0 +1,103 @@
+"""A model's grades corrected by people's: on whole queries, in an order that stays a random sample."""
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.evaluation.runs import RankedRun
+from engine.judging.corrected import (
+    build_cells,
+    compute_corrected_standing,
+    find_complete_queries,
+    order_for_people,
+)
+from engine.judging.pool import build_pool, order_pairs
+from support.rankings import queries_of, space_of
+
+N_QUERIES, K = 60, 5
+SPACE, QUERIES = space_of(torch.eye(N_QUERIES)), queries_of(torch.eye(N_QUERIES))
+RANDOM = np.random.default_rng(4)
+RUNS = [
+    RankedRun(name, {query: tuple(f"d{d}" for d in RANDOM.permutation(N_QUERIES)[:K]) for query in QUERIES.ids})
+    for name in ("base", "other")
+]
+PAIRS = order_pairs(build_pool(RUNS, QUERIES.ids, K))
+TRUTH = {pair: int(RANDOM.random() < 0.5) for pair in PAIRS}
+
+
+def qrels_of(grades):
+    by_query = {}
+    for (query, document), grade in grades.items():
+        by_query.setdefault(query, {})[document] = grade
+    return engine.Qrels(by_query)
+
+
+def judge_with_mistakes(share, seed=0):
+    """Return the true grades, of which a share is turned round."""
+    random = np.random.default_rng(seed)
+    return qrels_of({pair: grade ^ int(random.random() < share) for pair, grade in TRUTH.items()})
+
+
+def standing_after(pairs, model):
+    people = qrels_of({pair: TRUTH[pair] for pair in pairs})
+    return compute_corrected_standing(RUNS, people, model, "wise", SPACE, QUERIES, PAIRS, set(pairs), K)
+
+
+def pairs_of(queries):
+    return [pair for pair in PAIRS if pair[0] in set(queries)]
+
+
+def test_a_query_counts_once_every_document_of_it_is_done():
+    one, two = pairs_of(["q0"]), pairs_of(["q1"])
+    assert find_complete_queries(PAIRS, [*one, *two[:-1]]) == ("q0",)
+    assert set(find_complete_queries(PAIRS, [*one, *two])) == {"q0", "q1"}
+    assert find_complete_queries(PAIRS, []) == ()
+
+
+def test_people_grade_whole_queries_those_done_first():
+    cells = build_cells(RUNS, SPACE, QUERIES, judge_with_mistakes(0.1), K)
+    ordered = order_for_people(PAIRS, set(pairs_of(["q7", "q9"])), cells)
+    assert sorted(ordered) == sorted(PAIRS)
+    turns = list(dict.fromkeys(query for query, _ in ordered))
+    assert {turns[0], turns[1]} == {"q7", "q9"} and len(turns) == N_QUERIES
+    assert [query for query, _ in ordered] == [query for query in turns for _ in pairs_of([query])], "one after another"
+    assert turns != sorted(turns, key=QUERIES.ids.index), "in an order of chance"
+    # Within a query the most informative document still comes first.
+    assert [pair for pair in ordered if pair[0] == "q3"] == pairs_of(["q3"])
+
+
+def test_people_correct_the_model_on_the_queries_that_they_completed():
+    done = list(QUERIES.ids[:20])
+    standing = standing_after(pairs_of(done) + pairs_of(["q30"])[:-1], judge_with_mistakes(0.1))
+    use = standing.decision.judge
+    assert (use.judge, use.model_queries, use.person_queries) == ("wise", N_QUERIES, 20)
+    assert use.agreement.pairs == len(pairs_of(done)) and 0.6 < use.agreement.kappa < 1
+    assert use.narrowing < 1
+    text = " ".join(standing.sentences)
+    assert (
+        f"judged by wise on {N_QUERIES} queries, corrected by 20 of yours" in text and "wise gives your grade" in text
+    )
+
+
+def test_too_few_queries_are_counted_and_a_judge_of_no_use_is_named():
+    model = judge_with_mistakes(0.1)
+    standing = standing_after(pairs_of(["q0", "q1"]), model)
+    assert standing.decision is None
+    assert standing.sentences == (
+        f"Grade every document of 3 more queries: then wise counts too, on {N_QUERIES - 2} others.",
+    )
+    wrong = standing_after(pairs_of(QUERIES.ids[:20]), judge_with_mistakes(0.9))
+    assert wrong.decision is None and "wise is no help yet: wise must agree with you better than chance" in wrong.reason
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_judge_without_mistakes_says_what_people_would_on_all_queries(seed):
+    random = np.random.default_rng(seed)
+    done = random.permutation(QUERIES.ids)[:40].tolist()
+    perfect = judge_with_mistakes(0.0)
+    corrected = standing_after(pairs_of(done), perfect).decision
+    cells = build_cells(RUNS, SPACE, QUERIES, perfect, K)
+    everything = engine.decide(cells, baseline=cells[0], k=K)
+    share = {option.label: option.share_kept for option in everything.options}
+    assert {option.label: option.share_kept for option in corrected.options} == pytest.approx(share, abs=0.05)
