@@ -33,7 +33,8 @@ PASSING_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)} - {501, 505}
 class RefusalError(DataError):
     """A status other than 200; status: its number, reason: what the server says."""
 
-    def __init__(self, message: str, status: int, reason: str) -> None:
+    # Defaults, as an error that comes from another process is built anew from its message.
+    def __init__(self, message: str, status: int = 0, reason: str = "") -> None:
         super().__init__(message)
         self.status, self.reason = status, reason
 
