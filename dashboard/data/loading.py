@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from dashboard.services import corpora, jobs
+from dashboard.services import corpora, jobs, sending
 from dashboard.services.jobs import Job
 from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded, Source
@@ -13,6 +13,9 @@ from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import select
 from dashboard.widgets.common import draw_corpus_chip, draw_notices
 from dashboard.widgets.job_panel import draw_end, draw_running
+from engine.data.endpoints.config import ENDPOINT_PREFIX, list_endpoints, read_endpoint
+from engine.errors import FrontierError
+from engine.params import UNSET
 from engine.progress import counted
 from engine.values import Dataset, Qrels
 from engine.wording import visible
@@ -25,10 +28,23 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 def draw_encoder_field(key: str, default_help: str) -> str:
     """Draw the field of an encoder's name or path; return it, "bundled" if it is empty.
 
-    default_help: describes the default
+    Below it, a server of models can be chosen instead, if endpoints.toml names some. default_help: describes the
+    default
     """
     model_help = "Or any sentence-transformers model, by name or local path."
     typed = st.text_input("Encoder", "bundled", key=key, persist_state="session", help=f"{default_help} {model_help}")
+    try:
+        # Addresses are never typed on a page: the file has them, and whoever starts the server writes it.
+        hosts = {name: read_endpoint(name).host for name in list_endpoints("embeddings")}
+    except FrontierError as error:
+        st.caption(visible(error.finding))
+        hosts = {}
+    if hosts:
+        titles = {UNSET: "none: the encoder above", **{name: f"{name}, {host}" for name, host in hosts.items()}}
+        why = "A model of endpoints.toml, to which texts are sent. You are told how many before that."
+        server: str = select("Or a server of models", titles, f"{key}.server", format_func=titles.__getitem__, help=why)
+        if server != UNSET:
+            return f"{ENDPOINT_PREFIX}{server}"
     return typed.strip() or "bundled"
 
 
@@ -94,10 +110,32 @@ def _draw_loading(source: Source) -> None:
         return
     with st.container(border=True):
         st.text(title)
+        if _draw_consent(source, job, keep_current=bool(st.session_state.get(BESIDE_KEY))):
+            st.button("Cancel", key="data.close", on_click=_close_loading, args=(source, job))
+            return
         stopped_text = "Stopped. Progress is saved: load it again to resume."
         draw_end(job, f"This {'encoder' if keeps_current else 'corpus'} cannot be loaded.", stopped_text)
         st.button("Close", key="data.close", on_click=_close_loading, args=(source, job))
     draw_partial(job.partial)
+
+
+def _draw_consent(source: Source, job: Job, keep_current: bool = False) -> bool:
+    """Draw what would be sent to embed a corpus, and the button that agrees; return False if nothing waits for that.
+
+    keep_current: as `begin_loading` takes it
+    """
+    estimate = sending.find_estimate(source)
+    if estimate is None or job.running or job.error is None:
+        return False
+
+    def send() -> None:
+        """Agree, and load the corpus again; for a callback."""
+        sending.agree_to_send(source)
+        begin_loading(source, keep_current)
+
+    st.text(visible(f"This sends {estimate}. What came back is kept if you stop it."))
+    st.button("Send and embed", type="primary", key="data.send", icon=":material/upload:", on_click=send)
+    return True
 
 
 def _close_loading(source: Source, job: Job) -> None:
@@ -207,6 +245,8 @@ def draw_current() -> Loaded | None:
         draw_running(job, None, title=f"Loading {source.name}", to_end=True)
     else:
         st.text(f"Loading {source.name}")
+        if _draw_consent(source, job):
+            return None
         st.caption("Loading was interrupted. Try again or choose another corpus.")
         st.text(job.error or "Stopped.")
     return loaded

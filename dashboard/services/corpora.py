@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dashboard.services import jobs, roots, uploads
+from dashboard.services import jobs, roots, sending, uploads
 from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.memo import Memo
 from dashboard.services.source import KEEP_ALL, NEAR, DroppedDocuments, Loaded, Source
@@ -459,8 +459,18 @@ def _embed_corpus(source: Source, job: Job) -> Loaded:
     report = _freezing_progress(job, 2, "documents")
     options = {"encoder": source.encoder, "dtype": source.dtype, "stop": job.stop, "label": dataset.corpus.name}
     # Vectors that came with the corpus win over the encoder unless the visitor chose otherwise.
-    embeddings = (source.own and dataset.vectors) or engine.embed(dataset.corpus, progress=report, **options)
-    query_vectors = None
+    own_embeddings = dataset.vectors if source.own else None
+    # More labelled queries are embedded by the job that needs them.
+    eager_queries = dataset.queries if 0 < len(dataset.queries) <= MAX_EAGER_QUERIES else None
+    if own_embeddings is None:
+        sending.require_agreement(source, dataset.corpus, eager_queries)
+    with sending.allow_agreed(source):
+        embeddings = own_embeddings or engine.embed(dataset.corpus, progress=report, **options)
+        query_vectors = None
+        if eager_queries is not None and embeddings.encoder is not None:
+            options["dtype"] = embeddings.encoder.dtype
+            report = _freezing_progress(job, 3, "queries")
+            query_vectors = engine.embed(eager_queries, progress=report, **options).vectors
     if embeddings.encoder is None:
         own_vectors = dataset.queries.embeddings
         query_vectors = None if own_vectors is None else own_vectors.vectors
@@ -470,11 +480,6 @@ def _embed_corpus(source: Source, job: Job) -> Loaded:
             dataset = replace(dataset, notices=(*dataset.notices, notice))
         shipped = shipped_notices(dataset.corpus, embeddings)
         dataset = replace(dataset, notices=(*dataset.notices, *shipped))
-        # More labelled queries are embedded by the job that needs them.
-        if 0 < len(dataset.queries) <= MAX_EAGER_QUERIES:
-            options["dtype"] = embeddings.encoder.dtype
-            report = _freezing_progress(job, 3, "queries")
-            query_vectors = engine.embed(dataset.queries, progress=report, **options).vectors
     space = engine.Space(dataset.corpus, embeddings)
     return Loaded(source=source, dataset=dataset, space=space, queries=query_vectors)
 
@@ -539,6 +544,7 @@ def _run_warm_up(source: Source, job: Job) -> None:
     A selector is an algorithm that chooses the k documents of an answer; the registry names the usual ones first. Most
     of the work waits until the corpus is loaded and its first page is drawn, as those need the cores.
     """
+    from engine.data.endpoints.config import is_endpoint
     from engine.stages import methods
 
     kinds = [spec.cls for spec in methods("selector").values()]
@@ -553,7 +559,8 @@ def _run_warm_up(source: Source, job: Job) -> None:
         return
     encoder = loading_job.result.space.encoder
     steps: list[Callable[[], Any]] = [partial(_compile_lambda_path, kind) for kind in kinds[:N_WARM_SELECTORS]]
-    if encoder is not None:
+    # A server of models is asked for nothing that nobody wants to know.
+    if encoder is not None and not is_endpoint(encoder.name):
         import engine
 
         steps.append(partial(engine.embed, ["warm up"], encoder=encoder.name, dtype=encoder.dtype, cache=False))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.data.endpoints.config import is_endpoint
 from engine.data.files import FOLDER_TABLE_SUFFIXES, split_suffix
 from engine.data.judgement_files import list_candidates
 from engine.errors import DataError
@@ -114,6 +115,9 @@ def check_model(model_name: str) -> None:
 
 def is_model_folder(model_name: str) -> bool:
     """Return True if a model's name is (or must be) a folder's path, and not a name on a hub."""
+    # The name of a server of models is looked up in endpoints.toml, and nowhere else.
+    if is_endpoint(model_name):
+        return False
     # A name that could be on a hub may also be a folder where the server was started.
     return not _HUB_NAME.fullmatch(model_name) or os.path.exists(model_name)
 

@@ -144,7 +144,7 @@ def embed(
     if cache:
         _label_chunks(what, label, role, encoder_reference, chunk_keys)
     if isinstance(model_source, EndpointSource):
-        _send_spans(EndpointEncoder(model_source), missing_spans, prompt, is_typed, cache, run)
+        _send_spans(EndpointEncoder(model_source, is_typed), missing_spans, prompt, is_typed, cache, run)
         return run.build_embeddings(ids, encoder_reference, role)
     # Shipped vectors are rounded; mixing them with cached ones would give a corpus of two kinds.
     has_vector, shipped_matrix = torch.zeros(len(texts), dtype=torch.bool), torch.empty(len(texts), 0)
@@ -298,7 +298,7 @@ class TextEncoder:
         model_source, device = find_model(encoder), encoder_model.device_of(device)
         self._model: Encoder | EndpointEncoder
         if isinstance(model_source, EndpointSource):
-            self._model = EndpointEncoder(model_source)
+            self._model = EndpointEncoder(model_source, is_typed=True)
         else:
             self._model = encoder_model.load(model_source, device, precision.choose_dtype(model_source, device, dtype))
         self.reference = EncoderRef(encoder, model_source.digest, self._model.dtype)

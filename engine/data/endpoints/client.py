@@ -26,6 +26,8 @@ FIRST_WAIT_SECONDS = 1.0
 """Wait before the second try, doubled with every further one."""
 MAX_WAIT_SECONDS = 120.0
 MAX_TRIES = 6
+MAX_TYPED_WAIT_SECONDS, MAX_TYPED_TRIES = 5.0, 3
+"""The same for a text that a person has typed, who waits for the answer, and with whom others may."""
 PASSING_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)} - {501, 505})
 """Statuses of a server that may answer when it is asked again."""
 
@@ -33,7 +35,8 @@ PASSING_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)} - {501, 505}
 class RefusalError(DataError):
     """A status other than 200; status: its number, reason: what the server says."""
 
-    def __init__(self, message: str, status: int, reason: str) -> None:
+    # Defaults, as an error that comes from another process is built anew from its message.
+    def __init__(self, message: str, status: int = 0, reason: str = "") -> None:
         super().__init__(message)
         self.status, self.reason = status, reason
 
@@ -41,9 +44,14 @@ class RefusalError(DataError):
 class ModelEndpoint:
     """The models behind one address of endpoints.toml; several threads may ask it at a time."""
 
-    def __init__(self, settings: EndpointSettings) -> None:
-        """Take the settings; nothing is sent, and the key is read with every request."""
+    def __init__(self, settings: EndpointSettings, is_typed: bool = False) -> None:
+        """Take the settings; nothing is sent, and the key is read with every request.
+
+        is_typed: True if a person waits for the answer, so that a busy server is given up soon
+        """
         self.settings = settings
+        self._max_tries = MAX_TYPED_TRIES if is_typed else MAX_TRIES
+        self._max_wait_seconds = MAX_TYPED_WAIT_SECONDS if is_typed else MAX_WAIT_SECONDS
         self.label = f"endpoint {settings.name!r} at {settings.host}"
         self.waiting = ""  # words for a wait that the server asks for, "" while there is none
 
@@ -55,8 +63,8 @@ class ModelEndpoint:
         everything but an answer in JSON; a RefusalError says which status it had.
         """
         # Only what may pass is tried again: a timeout is not, as the server may have done and counted the work.
-        for n_tries in range(1, MAX_TRIES + 1):
-            is_last = n_tries == MAX_TRIES
+        for n_tries in range(1, self._max_tries + 1):
+            is_last = n_tries == self._max_tries
             try:
                 reply = self._send(path, body, stop)
             except NoAnswerError as error:
@@ -69,7 +77,7 @@ class ModelEndpoint:
             if is_last or reply.status not in PASSING_STATUSES:
                 raise self._explain_refusal(reply)
             wait_seconds = self._choose_wait(n_tries, reply)
-            if wait_seconds > MAX_WAIT_SECONDS:
+            if wait_seconds > self._max_wait_seconds:
                 raise self._explain_refusal(reply, f"it asks to wait {format_duration(wait_seconds)}: go on then")
             self._wait(wait_seconds, f"busy, status {reply.status}", stop)
         raise AssertionError("the last try returns or raises")

@@ -27,7 +27,8 @@ class Estimate:
 class ConsentNeededError(FrontierError):
     """Texts that may not be sent without consent; estimate: which."""
 
-    def __init__(self, message: str, finding: str, estimate: Estimate) -> None:
+    # Defaults, as an error that comes from another process is built anew from its message.
+    def __init__(self, message: str, finding: str = "", estimate: Estimate | None = None) -> None:
         super().__init__(message, finding)
         self.estimate = estimate
 
@@ -92,6 +93,21 @@ def allow_tokens(
         _ALLOWANCE.reset(token)
 
 
+def divide_allowance(n_processes: int) -> Allowance | None:
+    """Return each process's part of what the current block still allows; None outside of a block."""
+    allowance = _ALLOWANCE.get()
+    if allowance is None:
+        return None
+    remaining = None if allowance.max_tokens is None else (allowance.max_tokens - allowance.n_tokens) // n_processes
+    # Nobody can be asked by another process.
+    return Allowance(remaining, None, allowance.remedy)
+
+
+def adopt_allowance(allowance: Allowance | None) -> None:
+    """Allow this process what another one gave it, until it ends."""
+    _ALLOWANCE.set(allowance)
+
+
 def require_consent(estimate: Estimate) -> None:
     """Count texts that are about to be sent. Raises ConsentNeededError if nobody allowed as many."""
     allowance = _ALLOWANCE.get()
@@ -128,5 +144,7 @@ def _refuse(estimate: Estimate, remedy: str, n_tokens: int) -> ConsentNeededErro
     """Return the error for texts that nobody allowed; n_tokens: limit that would allow them."""
     remedy = remedy or "allow it: with engine.allow_tokens({limit}): …"
     return ConsentNeededError(
-        f"this would send {estimate}; {remedy.format(limit=n_tokens)}", f"This would send {estimate}.", estimate
+        f"this would send {estimate}; {remedy.format(limit=n_tokens)}",
+        f"This would send {estimate}. Have the command line do it first, which asks: what comes back is found here.",
+        estimate,
     )

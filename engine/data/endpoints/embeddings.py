@@ -76,9 +76,9 @@ class EndpointEncoder:
     device = "server"
     retreat = ""
 
-    def __init__(self, source: EndpointSource) -> None:
-        """Take the model; nothing is sent yet."""
-        self.source, self.endpoint = source, ModelEndpoint(source.settings)
+    def __init__(self, source: EndpointSource, is_typed: bool = False) -> None:
+        """Take the model; nothing is sent yet. is_typed: as `ModelEndpoint` takes it."""
+        self.source, self.endpoint = source, ModelEndpoint(source.settings, is_typed)
         # The width of the first vectors that came, which all others must have.
         self._dimension = source.settings.dimensions
 

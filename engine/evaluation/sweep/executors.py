@@ -22,6 +22,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from engine.data.endpoints.consent import Allowance, adopt_allowance, divide_allowance
 from engine.errors import Cancelled, FrontierError
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.compute import SWEEP_STOPPED, Task, Unit, compute_unit, pack_unit, unpack_unit
@@ -83,7 +84,10 @@ def _run_pool(
     spawn = multiprocessing.get_context("spawn")
     # Shared without a lock: a killed worker would never release it.
     halt_flag = spawn.RawValue("b", 0)
-    pool = ProcessPoolExecutor(min(n_workers, len(waiting_units)), spawn, _init_worker, (task, halt_flag, os.getpid()))
+    n_processes = min(n_workers, len(waiting_units))
+    # What may be sent to a server of models is known to this process alone.
+    worker_setup = (task, halt_flag, os.getpid(), divide_allowance(n_processes))
+    pool = ProcessPoolExecutor(n_processes, spawn, _init_worker, worker_setup)
     running_units: dict[Future[list[Cell]], Unit] = {}
     n_finished, lost_units, is_pool_alive = 0, [], True
     # A single worker gets one unit, which identifies the unit it died at; several have the next one queued.
@@ -139,11 +143,13 @@ _WORKER_TASK: Any = None
 _WORKER_HALT: Any = None
 
 
-def _init_worker(task: Task, halt_flag: Any, parent_pid: int) -> None:
+def _init_worker(task: Task, halt_flag: Any, parent_pid: int, allowance: Allowance | None) -> None:
     """Prepare a worker process: store its task, use one thread, and exit when the parent does.
 
-    task: data that all units share, sent once a worker; halt_flag: shared number, not 0 once the sweep is stopped
+    task: data that all units share, sent once a worker; halt_flag: shared number, not 0 once the sweep is stopped;
+    allowance: what it may send to servers of models
     """
+    adopt_allowance(allowance)
     global _WORKER_TASK, _WORKER_HALT
     import torch
 

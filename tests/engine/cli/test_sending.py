@@ -41,9 +41,11 @@ def test_large_corpora_need_a_flag_where_nobody_can_be_asked(server, decode):
     assert decode().exit_code == 0  # all of it is kept
 
 
-def test_yes_sends_without_asking(server, decode):
+def test_yes_sends_without_asking_and_keeps_no_key(server, decode, home):
     done = decode("--yes")
     assert done.exit_code == 0 and len(set(server.texts())) > 100
+    assert KEY not in done.output
+    assert not [path for path in home.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
 
 
 @pytest.mark.parametrize("answer", ["n\n", "", "y\n"])

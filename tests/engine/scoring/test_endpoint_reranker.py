@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import engine
-from engine.errors import Cancelled, DataError
+from engine.errors import Cancelled, DataError, FrontierError
 from engine.progress import report_to
 from support.cli import run
 from support.model_server import RERANK, word_overlap
@@ -71,3 +71,16 @@ def test_the_command_line_reranks_by_it(tmp_path):
     flags = ["--rerank", "endpoint_reranker", "--rerank-endpoint", "mine", "--depth", "3", "--query", "sum axis"]
     assert run("decode", "--corpus", str(tmp_path / "corpus.csv"), *flags).index("b  sum of an axis") < 60
     assert os.environ["FRONTIER_HOME"] not in str(tmp_path)
+
+
+@pytest.mark.deep
+def test_workers_of_a_sweep_may_send_what_the_caller_allows(demo):
+    dataset, space = demo
+    queries, decoders = dataset.judged("dev").sample(3), [
+        engine.Decoder(engine.make("top_k"), rerank=engine.make("endpoint_reranker"), depth=depth) for depth in (5, 6)
+    ]  # fmt: skip
+    sweep = {"k": 3, "metrics": ("recall",), "store": None, "workers": 1}
+    with engine.allow_tokens(10), pytest.raises(FrontierError, match="would send"):
+        list(engine.sweep(decoders, space, queries, dataset.qrels["dev"], **sweep))
+    with engine.allow_tokens():
+        assert len(list(engine.sweep(decoders, space, queries, dataset.qrels["dev"], **sweep))) == 2

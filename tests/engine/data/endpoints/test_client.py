@@ -35,6 +35,17 @@ def test_a_busy_server_is_asked_again(server, status):
     assert len(server.requests) == 3
 
 
+def test_who_typed_a_text_is_not_kept_waiting(server):
+    endpoint = ModelEndpoint(read_endpoint("mine"), is_typed=True)
+    server.faults.append(status_fault(429, Retry_After="30"))
+    with pytest.raises(DataError, match="it asks to wait 30 s: go on then"):
+        endpoint.post("/embeddings", BODY)
+    server.always = status_fault(503)
+    with pytest.raises(DataError, match="status 503"):
+        endpoint.post("/embeddings", BODY)
+    assert len(server.requests) == 1 + client.MAX_TYPED_TRIES
+
+
 class Clock:
     """A clock that sleeping moves; on_sleep is called before each time."""
 

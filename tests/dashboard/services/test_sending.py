@@ -1,0 +1,115 @@
+"""A server of models on pages: chosen from the file, told in an estimate, and asked only once a visitor agrees."""
+
+from dataclasses import replace
+
+import pytest
+
+from dashboard.services import corpora, roots, sending
+from dashboard.services.jobs import Job
+from engine.data.endpoints.config import ENDPOINTS_FILE
+from engine.errors import DataError, FrontierError
+from engine.progress import counted
+from support import pages
+from support.model_server import EMBEDDINGS, KEY, KEY_ENV, RERANK, ModelServer
+from support.patience import patient
+
+ENCODER = "endpoint:mine"
+
+
+@pytest.fixture
+def server(home, monkeypatch):
+    """Run a server of models, the endpoint "mine" of the test's home, and forget all corpora."""
+    monkeypatch.setenv(KEY_ENV, KEY)
+    pages.fresh_corpora(monkeypatch)
+    with ModelServer() as running:
+        running.write_settings(home)
+        yield running
+
+
+def add_encoder(app, server_name):
+    """Ask for another encoder of the open corpus by the form."""
+    app.selectbox(key="data.again.encoder.server").set_value(server_name)
+    next(button for button in app.button if button.label == "Add encoder").click()
+    return pages.run(app)
+
+
+def test_texts_are_sent_once_a_visitor_agrees_to_the_estimate(server, tmp_path):
+    source = replace(pages.csv_source(tmp_path / "pets.csv", pages.PETS), dtype="float32")
+    app = add_encoder(pages.screen("data", source, **{"data.view": "Encoders"}), "mine")
+    chosen = replace(source, encoder=ENCODER, dtype="auto")
+    job = corpora.get_loading_job(chosen)
+    job.join(patient(60))
+    pages.run(app)
+    n_documents = len(pages.load(source).dataset.corpus)
+    said = pages.texts(app)
+    assert f"This sends {counted(n_documents, 'text')}, about " in said and "tokens, to 127.0.0.1:" in said
+    assert server.requests == [] and "cannot be loaded" not in said
+    pages.press(app, "data.send")
+    assert len(pages.load(chosen).dataset.corpus) == n_documents
+    pages.run(app)
+    assert "Loaded with 2 encoders" in pages.texts(app) and sending.find_estimate(chosen) is None
+    assert {path for path, _ in server.requests} == {EMBEDDINGS}
+
+
+def test_an_estimate_that_nobody_agrees_to_is_dropped(server, tmp_path):
+    source = replace(pages.csv_source(tmp_path / "cats.csv", pages.PETS), dtype="float32")
+    app = add_encoder(pages.screen("data", source, **{"data.view": "Encoders"}), "mine")
+    corpora.get_loading_job(replace(source, encoder=ENCODER, dtype="auto")).join(patient(60))
+    pages.press(pages.run(app), "data.close")
+    assert "This sends" not in pages.texts(app) and server.requests == []
+
+
+def test_more_than_was_agreed_to_is_asked_again(server, tmp_path):
+    source = replace(pages.csv_source(tmp_path / "dogs.csv", pages.PETS), encoder=ENCODER)
+    corpus = pages.load(replace(source, encoder="bundled")).dataset.corpus
+    with pytest.raises(FrontierError, match="would send"):
+        sending.require_agreement(source, corpus, None)
+    sending.agree_to_send(source)
+    sending.require_agreement(source, corpus, None)
+    with pytest.raises(FrontierError, match="would send"):
+        sending.require_agreement(
+            source, replace(corpus, texts=tuple(f"{text} and more" for text in corpus.texts)), None
+        )
+
+
+def test_only_names_of_the_file_are_taken(server, home):
+    roots.check_model(ENCODER)
+    assert not roots.is_model_folder("endpoint:/etc/passwd")
+    source = pages.csv_source(home / "a.csv", pages.PETS)
+    for name in ("endpoint:/etc/passwd", "endpoint:https://evil.example/v1"):
+        with pytest.raises(DataError, match="no endpoint"):
+            sending.require_agreement(replace(source, encoder=name), source, None)
+    assert server.requests == []
+
+
+def test_a_wrong_file_is_said_beside_the_field(server, home, tmp_path):
+    ENDPOINTS_FILE.path.write_text('[mine]\nurl = "http://example.com/v1"\nembeddings = "a"\n')
+    app = pages.screen("data", pages.csv_source(tmp_path / "pets.csv", pages.PETS), **{"data.view": "Encoders"})
+    assert any("must begin with https" in caption.value for caption in app.caption)
+    ENDPOINTS_FILE.path.unlink()
+    app = pages.screen("data", pages.csv_source(tmp_path / "pets.csv", pages.PETS), **{"data.view": "Encoders"})
+    assert not [box for box in app.selectbox if box.key == "data.again.encoder.server"]
+
+
+def test_warming_up_asks_no_server(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(corpora, "FIRST_PAGE_SECONDS", 0)
+    source = replace(pages.csv_source(tmp_path / "birds.csv", pages.PETS), encoder=ENCODER)
+    corpora.get_loading_job(source).join(patient(60))
+    sending.agree_to_send(source)
+    corpora.drop_load(source, corpora.get_loading_job(source))
+    pages.load(source)
+    n_requests = len(server.requests)
+    warm_up = Job("warm", lambda job: corpora._run_warm_up(source, job))
+    warm_up.join(patient(60))
+    assert n_requests and len(server.requests) == n_requests and warm_up.error is None
+
+
+def test_explore_reranks_by_the_server_once_a_visitor_agrees(server):
+    key = "explore.mmr.rerank"
+    app = pages.screen("explore", decoders=["top_k", "mmr"], pool=20, **{key: "endpoint_reranker"})
+    assert "queries and the texts of the pool to be sent to 127.0.0.1:" in pages.texts(app)
+    assert RERANK not in {path for path, _ in server.requests}
+    pages.press(app, f"{key}.agree")
+    assert RERANK in {path for path, _ in server.requests} and "no answer" not in pages.texts(app)
+    # Names of the file are chosen; nothing is typed.
+    assert app.selectbox(key=f"{key}.endpoint_reranker.endpoint").options == ["first", "mine"]
