@@ -1,7 +1,7 @@
 """The command `judge`: a language model grades what decoders and other systems return, in the log that people fill."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from engine.cli.group import Meter, stop_on_interrupt
@@ -17,7 +17,7 @@ from engine.judging.by_model import (
     judge_by_model,
     make_judge,
 )
-from engine.judging.log import JudgingLog, locate_log
+from engine.judging.log import Judged, JudgingLog, locate_log
 from engine.judging.pool import Pair, build_pool, order_pairs
 from engine.judging.qrels import export_judgements
 from engine.judging.queries import read_queries
@@ -96,7 +96,7 @@ def judge(
     judged = log.read()
     agreement = compare_with_people(judged, model.name) if model.name in judged.models else None
     if out is not None:
-        export_judgements(judged.only_model(model.name), out, dataset.queries)
+        _export(judged.only_model(model.name), dataset, out)
     if as_json:
         return echo_json({**asdict(judging), "agreement": None if agreement is None else asdict(agreement), "out": out})
     echo(f"{judging}.")
@@ -115,6 +115,17 @@ def _choose_queries(dataset: Dataset, queries_file: str | None, split: str | Non
     if not len(queries):
         raise DataError("the corpus has no queries; name a file of searches, one a line: --queries searches.txt")
     return queries
+
+
+def _export(judged: Judged, dataset: Dataset, folder: str) -> None:
+    """Write a model's grades as a BEIR folder, in which each query stays in the splits that the data set has it in."""
+    judged_ids = {query_id for query_id, _ in judged.grades}
+    splits = {
+        split: replace(qrels, grades={query_id: {} for query_id in qrels.grades if query_id in judged_ids})
+        for split, qrels in dataset.qrels.items()
+    }
+    used_splits = {split: qrels for split, qrels in splits.items() if len(qrels)}
+    export_judgements(judged, folder, dataset.queries, dataset_qrels=used_splits)
 
 
 def _pool_pairs(

@@ -118,3 +118,20 @@ def test_a_server_without_a_form_of_answers_is_asked_in_words(folder, service):
     assert result["graded"] == result["pairs"] == 4
     assert len(service.requests) == 8
     assert service.requests[-1][1]["messages"][0]["content"].endswith('{"reason": "…", "grade": 0}')
+
+
+def test_queries_stay_in_their_splits(folder, service):
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "sort"}\n{"_id": "q2", "text": "matrix"}\n')
+    (folder / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": name, "text": text}) + "\n" for name, text in [*TEXTS.items(), ("own", folder.name)])
+    )
+    (folder / "qrels").mkdir()
+    for split, query in (("dev", "q1"), ("test", "q2")):
+        (folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{query}\ta\t1\n")
+    corpus, out = ("judge", "--corpus", str(folder), "--endpoint", "mine", "-k", "2"), folder / "judged"
+    run(*corpus, "--split", "dev", "--select", "top_k", "--out", str(out))
+    judged = engine.load_dataset(folder, qrels=str(out)).qrels
+    assert list(judged) == ["dev"] and judged["dev"].grades == {"q1": {"a": 3, "b": 3}}
+    assert {body["messages"][0]["content"].count("sort\n") > 0 for _, body in service.requests} == {True}
+    result = json.loads(run(*corpus, "--count", "1", "--seed", "3", "--select", "top_k", "--json"))
+    assert result["pairs"] == 2
