@@ -51,7 +51,8 @@ class EndpointReranker(Scorer):
 
     def consent_needed(self, space: Space) -> str | None:
         """Return what the user should agree to before scoring: that texts leave this machine."""
-        return f"queries and the texts of the pool to be sent to {find_reranker(self.endpoint).host}"
+        host = find_reranker(self.endpoint).host
+        return f"your agreement that queries and the texts of the pool are sent to {host}"
 
     def cache_dependencies(self, space: Space) -> Mapping[str, str]:
         """Return what cached scores depend on beside the parameters: the server and its model."""

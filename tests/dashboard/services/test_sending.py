@@ -107,7 +107,7 @@ def test_warming_up_asks_no_server(server, tmp_path, monkeypatch):
 def test_explore_reranks_by_the_server_once_a_visitor_agrees(server):
     key = "explore.mmr.rerank"
     app = pages.screen("explore", decoders=["top_k", "mmr"], pool=20, **{key: "endpoint_reranker"})
-    assert "queries and the texts of the pool to be sent to 127.0.0.1:" in pages.texts(app)
+    assert "your agreement that queries and the texts of the pool are sent to 127.0.0.1:" in pages.texts(app)
     assert RERANK not in {path for path, _ in server.requests}
     pages.press(app, f"{key}.agree")
     assert RERANK in {path for path, _ in server.requests} and "no answer" not in pages.texts(app)

@@ -55,10 +55,10 @@ def test_progress_counts_pairs_and_scoring_can_be_cancelled():
         stage.score(space, batch)
 
 
-def test_where_no_file_names_a_reranker_it_is_said_and_pages_leave_it_out(monkeypatch, tmp_path):
+def test_where_no_file_names_a_reranker_it_is_said_and_pages_leave_it_out(model_server, monkeypatch, tmp_path):
     stage = engine.make("endpoint_reranker")
     assert type(stage).is_available()
-    assert stage.consent_needed(None).startswith("queries and the texts of the pool to be sent to 127.0.0.1:")
+    assert stage.consent_needed(None).endswith(f"are sent to {model_server.url[7:-3]}")
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
     assert not type(stage).is_available()
     space, batch = word_space(34)
