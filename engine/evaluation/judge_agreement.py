@@ -25,7 +25,9 @@ class JudgeAgreement:
     pairs: int
     queries: int  # on which these pairs are
     same: int  # number of pairs with equal grades
-    kappa: float | None  # Cohen 1968, quadratic weights: 1 is full agreement, 0 chance; None if all grades are equal
+    kappa: (
+        float | None
+    )  # Cohen 1968, quadratic weights: 1 is full agreement, 0 chance; None where one of them gave one grade alone
     low: float | None  # ends of its 95% interval; None for a single query
     high: float | None
 
@@ -46,13 +48,14 @@ def compute_judge_agreement(person: Qrels, model: Qrels, judge: str = UNNAMED_JU
     """Compute how far a model's grades agree with a person's: Cohen's κ with quadratic weights, and its interval.
 
     With quadratic weights κ is 2·cov(a, b)/(var a + var b + (mean a − mean b)²), for two grades the plain one. Pairs of
-    one query depend on each other, so the interval is that of the jackknife over queries. Raises DataError if nothing
-    was judged by both.
+    one query depend on each other, so the interval is that of the jackknife over queries. Where the person's
+    judgements are complete, a document that they lack has grade 0. Raises DataError if nothing was judged by both.
     """
     sums = []
     for query_id, grades in person.grades.items():
         model_grades = model.grades.get(query_id, {})
-        rows = [(grade, model_grades[doc_id]) for doc_id, grade in grades.items() if doc_id in model_grades]
+        person_grades = grades if person.is_pooled else {**dict.fromkeys(model_grades, 0), **grades}
+        rows = [(grade, model_grades[doc_id]) for doc_id, grade in person_grades.items() if doc_id in model_grades]
         if rows:
             # All that κ needs are sums, so leaving out a query later is a subtraction.
             person_column, model_column = np.array(rows, dtype=float).T
@@ -79,13 +82,17 @@ def compute_judge_agreement(person: Qrels, model: Qrels, judge: str = UNNAMED_JU
 
 
 def _compute_kappa(sums: np.ndarray) -> np.ndarray:
-    """Return the (r,) quadratically weighted κ of rows of sums: pairs, a, b, a², b², ab; NaN where all are equal."""
+    """Return the (r,) quadratically weighted κ of rows of sums: pairs, a, b, a², b², ab.
+
+    NaN where one of the two gave one grade alone.
+    """
     n_pairs, person_mean, model_mean, person_squares, model_squares, products = sums[:, :6].T / np.maximum(
         sums[:, 0], 1
     )
-    spread = person_squares - person_mean**2 + model_squares - model_mean**2 + (person_mean - model_mean) ** 2
-    has_spread = (spread > KAPPA_TOLERANCE) & (n_pairs > 0)
-    # Where both give one grade throughout, chance alone agrees fully.
+    variances = np.stack([person_squares - person_mean**2, model_squares - model_mean**2])
+    spread = variances.sum(0) + (person_mean - model_mean) ** 2
+    # Of a judge who gives one grade throughout, κ is 0 whatever the other does: it tells nothing.
+    has_spread = (variances.min(0) > KAPPA_TOLERANCE) & (n_pairs > 0)
     kappa: np.ndarray = np.where(
         has_spread, 2 * (products - person_mean * model_mean) / np.where(has_spread, spread, 1), np.nan
     )

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -314,7 +314,9 @@ def _describe_kind(answer: Judgement) -> str:
 
 def compare_with_people(judged: Judged, name: str) -> JudgeAgreement | None:
     """Compute how far a judge agrees with people, whose grades are merged; None if no pair was graded by both."""
-    people, model = merge_grades(judged), merge_grades(judged.only_model(name))
+    # What people have not graded yet is unknown, also where they found nothing irrelevant.
+    people = replace(merge_grades(judged), judgements="pooled")
+    model = merge_grades(judged.only_model(name))
     if not any(grades.keys() & model.grades.get(query_id, {}).keys() for query_id, grades in people.grades.items()):
         return None
     return compute_judge_agreement(people, model, name)

@@ -118,7 +118,8 @@ def compute_corrected_standing(
     # A query on which people found nothing relevant has no Recall, but is one of their sample all the same.
     own = replace(people, grades={query: people.grades.get(query, {}) for query in complete_queries})
     try:
-        agreement = check_judge(own, model, judge)
+        # Documents that people skipped have no grade, rather than the lowest.
+        agreement = check_judge(replace(own, judgements="pooled"), model, judge)
         own_cells = build_cells(runs, space, queries, own, k)
         model_cells = name_judge(build_cells(runs, space, queries, model, k), judge)
         decision = decide(own_cells, baseline=own_cells[0], metric=METRIC, k=k, model_judged=model_cells)

@@ -61,7 +61,17 @@ def test_judge_no_better_than_chance_is_refused_by_name():
 
 def test_nothing_in_common_is_refused_and_equal_grades_have_no_kappa():
     with pytest.raises(DataError, match="must have graded some of the documents that you graded"):
-        compute_judge_agreement(Qrels({"q": {"a": 1}}), Qrels({"q": {"b": 1}}))
+        compute_judge_agreement(Qrels({"q": {"a": 1}}, 1, "pooled"), Qrels({"q": {"b": 1}}))
     agreement = check_judge(Qrels({"q": {"a": 1, "b": 1}}), Qrels({"q": {"a": 1, "b": 1}}))
     assert agreement.kappa is agreement.low is None
     assert agreement.sentence == "a model gives your grade to 100% of 2 documents."
+    pooled = Qrels({"q": {"a": 1, "b": 1}}, 1, "pooled")
+    assert check_judge(pooled, Qrels({"q": {"a": 1, "b": 0}})).kappa is None, "one grade alone tells nothing of chance"
+
+
+def test_of_complete_judgements_a_document_without_a_grade_has_grade_0():
+    model = Qrels({"q": {"a": 1, "b": 0, "c": 1, "d": 0}})
+    agreement = compute_judge_agreement(Qrels({"q": {"a": 1}}), model)
+    assert (agreement.pairs, agreement.same) == (4, 3)
+    assert agreement.kappa == pytest.approx(cohen_kappa_score([1, 0, 0, 0], [1, 0, 1, 0]))
+    assert compute_judge_agreement(Qrels({"q": {"a": 1}}, 1, "pooled"), model).pairs == 1
