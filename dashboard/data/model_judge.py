@@ -73,6 +73,7 @@ def draw_model(loaded: Loaded, log: JudgingLog, judged: Judged, task: JudgingTas
 
 def _draw_job(loaded: Loaded, log: JudgingLog, judge: ModelJudge, judged: Judged, pairs: Sequence[Pair]) -> None:
     """Draw what would be sent and the button that sends it; the progress while the model is asked."""
+    # Counted from the log in every run: other sessions, and the command line, add to it as well.
     open_pairs = find_open_pairs(judged, judge.name, pairs)
     queries, corpus = judged.queries(loaded.dataset.queries), loaded.space.corpus
 
@@ -144,6 +145,7 @@ def draw_standing(loaded: Loaded, judged: Judged, task: JudgingTask, people: Qre
     done_pairs = _list_done(judged) | {
         (query_id, doc_id) for query_id, by_document in people.grades.items() for doc_id in by_document
     }
+    # Several models may have judged; those asked for a part of the pairs would favour the systems of that part.
     run_digests = tuple(run.digest for run in task.runs)
     key = (loaded.key, task.vectors.digest, run_digests, people.digest, grades.digest, len(done_pairs), model, task.k)
 

@@ -86,6 +86,7 @@ def judge(
         space = space_and_decoder(dataset, source, progress=meter)[0]
         pairs = _pool_pairs(space, embed_and_warn(space, queries, progress=meter), selectors, runs, k)
         log = JudgingLog(locate_log(dataset.corpus))
+        # The page shows a query only if the log has its text.
         log.add_queries(queries)
         open_pairs = find_open_pairs(log.read(), model.name, pairs)
         # People should know what leaves this machine, before it does.
@@ -108,9 +109,9 @@ def judge(
 def _choose_queries(dataset: Dataset, queries_file: str | None, split: str | None) -> Queries:
     """Return the queries of a file, of a split, or all of the corpus. Raises DataError if there are none."""
     if queries_file is not None:
-        asked = read_queries(queries_file, dataset_queries=dataset.queries)
-        echo_notices(asked.notices)
-        return asked.queries
+        searches = read_queries(queries_file, dataset_queries=dataset.queries)
+        echo_notices(searches.notices)
+        return searches.queries
     queries = dataset.queries if split is None else dataset.judged(split)
     if not len(queries):
         raise DataError("the corpus has no queries; name a file of searches, one a line: --queries searches.txt")
@@ -119,6 +120,7 @@ def _choose_queries(dataset: Dataset, queries_file: str | None, split: str | Non
 
 def _export(judged: Judged, dataset: Dataset, folder: str) -> None:
     """Write a model's grades as a BEIR folder, in which each query stays in the splits that the data set has it in."""
+    # Without grades of their own the splits only say which query belongs where.
     judged_ids = {query_id for query_id, _ in judged.grades}
     splits = {
         split: replace(qrels, grades={query_id: {} for query_id in qrels.grades if query_id in judged_ids})

@@ -29,9 +29,9 @@ def list_next_queries(
     # Where the model finds nothing relevant it sees no difference either.
     table = np.nan_to_num(tabulate_values(model_cells, metric, judged))
     distances = table.std(1)
-    apart = distances > TIE_TOLERANCE
-    edges = np.quantile(distances[apart], np.linspace(0, 1, N_STRATA + 1)[1:-1]) if apart.any() else []
-    strata = np.where(apart, 1 + np.searchsorted(edges, distances), 0)
+    is_apart = distances > TIE_TOLERANCE
+    edges = np.quantile(distances[is_apart], np.linspace(0, 1, N_STRATA + 1)[1:-1]) if is_apart.any() else []
+    strata = np.where(is_apart, 1 + np.searchsorted(edges, distances), 0)
     person_ids = set(person_queries)
     is_known = np.array([query in person_ids for query in judged], dtype=bool)
     random, keys = np.random.default_rng(SEED.check(seed)), np.full(len(judged), np.inf)

@@ -103,37 +103,37 @@ def compare_vectors(
     """
     vectors: dict[str | None, RunVectors] = {None: base}
     explanations, weaker = list(ranked), []
-    for number, other in enumerate(candidates):
+    for number, candidate in enumerate(candidates):
         # The vectors are read one after the other, so that those that are passed over take no memory.
         if number == MAX_ENCODERS:
             break
 
-        def report_other(n_done: int, n_total: int, label: str, name: str | None = other.encoder) -> None:
+        def report_other(n_done: int, n_total: int, label: str, name: str | None = candidate.encoder) -> None:
             """Report the progress with the encoder's name."""
             report(n_done, n_total, f"{label}, vectors of {name}")
 
-        is_like = any(tried.is_like(other) for tried in vectors.values())
-        if not _is_promising(other, explanations[0], is_like, settings, report_other):
+        is_like = any(tried.is_like(candidate) for tried in vectors.values())
+        if not _is_promising(candidate, explanations[0], is_like, settings, report_other):
             # Vectors that rounding alone tells apart count as those that they are like.
-            weaker += [] if is_like else [str(other.encoder)]
+            weaker += [] if is_like else [str(candidate.encoder)]
             continue
         # Simplest first: the vectors of the corpus before those of any other encoder.
-        explanations += explain_run(other, settings, report_other, order=len(explanations))
-        explanations, vectors[other.encoder] = _rank(explanations), other
+        explanations += explain_run(candidate, settings, report_other, order=len(explanations))
+        explanations, vectors[candidate.encoder] = _rank(explanations), candidate
     return ComparedVectors(
         ranked=explanations, vectors=vectors, weaker=tuple(weaker), untried=candidates.names[MAX_ENCODERS:]
     )
 
 
 def _is_promising(
-    other: RunVectors, best: Explanation, is_like: bool, settings: HypothesisSettings, report: Progress
+    candidate: RunVectors, best: Explanation, is_like: bool, settings: HypothesisSettings, report: Progress
 ) -> bool:
     """Return True if another encoder may explain as much as the best so far, by a sample of the lists.
 
     is_like: its vectors differ by rounding alone from some that were tried
     """
-    sample = other.sample_lists(N_SAMPLED_LISTS, settings.seed)
-    families = _list_run_families(other, settings)
+    sample = candidate.sample_lists(N_SAMPLED_LISTS, settings.seed)
+    families = _list_run_families(candidate, settings)
 
     def report_sample(n_done: int, n_total: int, label: str) -> None:
         """Report the progress as that of the sample."""
@@ -141,8 +141,8 @@ def _is_promising(
 
     traces = collect_traces(families, sample.space, sample.lists, report_sample)
     n_explained = max((count_at_peak(each, settings.depth_index) for each in traces), default=0)
-    sampled = draw_lists(len(other.lists.rows), N_SAMPLED_LISTS, settings.seed)
-    n_best = int(best.peak.is_explained[np.isin(other.lists.query_index, sampled)].sum())
+    sampled = draw_lists(len(candidate.lists.rows), N_SAMPLED_LISTS, settings.seed)
+    n_best = int(best.peak.is_explained[np.isin(candidate.lists.query_index, sampled)].sum())
     if is_like:
         # They matter only where they explain what the others do not.
         return n_explained > n_best

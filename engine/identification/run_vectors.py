@@ -100,9 +100,12 @@ class RunVectors:
         rows = tuple(lists.rows[index] for index in chosen)
         return replace(self, lists=RunLists(lists.batch.take(chosen.tolist()), rows, lists.own_rows[chosen], lists.k))
 
-    def is_like(self, other: "RunVectors") -> bool:
+    def is_like(self, candidate: "RunVectors") -> bool:
         """Return True if all vectors equal another's but for rounding, as of float16 or bfloat16."""
-        pairs = ((self.space.vectors, other.space.vectors), (self.lists.batch.vectors, other.lists.batch.vectors))
+        pairs = (
+            (self.space.vectors, candidate.space.vectors),
+            (self.lists.batch.vectors, candidate.lists.batch.vectors),
+        )
         return all(_are_alike(rows, other_rows) for rows, other_rows in pairs)
 
 

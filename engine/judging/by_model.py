@@ -8,16 +8,14 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
-from engine.data.endpoints.client import ModelEndpoint, RefusalError
+from engine.data.endpoints.client import ModelEndpoint, RefusalError, run_tasks
 from engine.data.endpoints.config import read_endpoint
 from engine.data.endpoints.consent import Estimate, estimate_texts, require_consent
-from engine.errors import Cancelled, DataError, ParamError
+from engine.errors import DataError, ParamError
 from engine.evaluation.judge_agreement import JudgeAgreement, compute_judge_agreement
 from engine.judging.log import GRADES, Judged, Judgement, JudgingLog
 from engine.judging.pool import Pair
@@ -25,9 +23,7 @@ from engine.judging.qrels import merge_grades
 from engine.progress import Progress, Stop, counted, shorten
 from engine.values import Corpus, Queries, digest_of
 
-#: Posts the body of a chat completion until the flag is set; returns the parsed response. Raises FrontierError.
-PostChat = Callable[[Mapping[str, Any], Stop | None], Any]
-
+CHAT_PATH = "/chat/completions"
 DEFAULT_PROMPT = """\
 You judge the results of a search. Grade how well the document answers the query:
 3: exactly what the query asks for
@@ -68,8 +64,6 @@ IN_WORDS = '\n\nAnswer with JSON alone: {"reason": "…", "grade": 0}'
 """Added to the prompt for a server that cannot be given the form of its answer."""
 JUDGING = "asking the model"
 _FENCE = re.compile(r"^\s*```\w*\s*|\s*```\s*$")
-# Seconds between two looks at whether the work should stop.
-_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,65 +74,48 @@ class ModelAnswer:
     reason: str
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
 class ModelJudge:
-    """A language model that grades documents.
+    """A language model behind an endpoint that grades documents."""
 
-    model: the model's name in requests; endpoint: the name of the service in endpoints.toml; host: where texts go;
-    post: sends a request; prompt: text with {query} and {document}; requests: at a time. Raises ParamError if the
-    prompt lacks one of the two.
-    """
-
-    model: str
-    endpoint: str
-    host: str
-    post: PostChat
-    prompt: str = DEFAULT_PROMPT
-    requests: int = 1
-
-    def __post_init__(self) -> None:
-        for place in ("{query}", "{document}"):
-            if place not in self.prompt:
-                raise ParamError(f"judge_prompt must hold {{query}} and {{document}}; it has no {place}")
+    def __init__(self, endpoint: ModelEndpoint) -> None:
+        """Take an endpoint with a chat model. Raises DataError without one, ParamError for a prompt without texts."""
+        settings = endpoint.settings
+        self.endpoint, self.model, self.host = endpoint, settings.model_of("chat"), settings.host
+        self.prompt = settings.judge_prompt or DEFAULT_PROMPT
+        for placeholder in ("{query}", "{document}"):
+            if placeholder not in self.prompt:
+                raise ParamError(f"judge_prompt must hold {{query}} and {{document}}; it has no {placeholder}")
 
     @property
     def name(self) -> str:
         """Name under which the grades are kept; another prompt makes another judge."""
         suffix = "" if self.prompt == DEFAULT_PROMPT else f" with prompt {digest_of([self.prompt])[:6]}"
-        return f"{self.model} at {self.endpoint}{suffix}"
+        return f"{self.model} at {self.endpoint.settings.name}{suffix}"
 
     def write_prompt(self, query: str, document: str) -> str:
         """Return the prompt for a query and a document, which is cut after MAX_DOCUMENT_CHARACTERS."""
         texts = {"{query}": query, "{document}": document[:MAX_DOCUMENT_CHARACTERS]}
         # In one pass: a query that contains "{document}" stays as it is.
-        return re.sub(r"\{query\}|\{document\}", lambda place: texts[place[0]], self.prompt)
+        return re.sub(r"\{query\}|\{document\}", lambda match: texts[match[0]], self.prompt)
 
     def grade(self, query: str, document: str, stop: Stop | None = None) -> ModelAnswer:
         """Ask for the grade of a document. Raises FrontierError if the service does not answer, Cancelled by `stop`."""
         message = {"role": "user", "content": self.write_prompt(query, document)}
         body = {"model": self.model, "messages": [message], "temperature": 0}
         try:
-            response = self.post({**body, "response_format": ANSWER_FORMAT}, stop)
+            response = self.endpoint.post(CHAT_PATH, {**body, "response_format": ANSWER_FORMAT}, stop)
         except RefusalError as error:
             # Some servers have no structured output; the prompt asks for the same, in words.
             if error.status not in (400, 422) or "response_format" not in error.reason:
                 raise
-            response = self.post({**body, "messages": [{**message, "content": message["content"] + IN_WORDS}]}, stop)
+            worded = {**body, "messages": [{**message, "content": message["content"] + IN_WORDS}]}
+            response = self.endpoint.post(CHAT_PATH, worded, stop)
         return read_answer(response)
 
 
 def make_judge(name: str) -> ModelJudge:
-    """Return the judge of an entry of endpoints.toml that has a chat model. Raises DataError or ParamError."""
-    settings = read_endpoint(name)
-    endpoint = ModelEndpoint(settings)
-    return ModelJudge(
-        model=settings.model_of("chat"),
-        endpoint=name,
-        host=settings.host,
-        post=lambda body, stop: endpoint.post("/chat/completions", body, stop),
-        prompt=settings.judge_prompt or DEFAULT_PROMPT,
-        requests=settings.requests,
-    )
+    """Return the judge of an entry of endpoints.toml. Raises DataError or ParamError."""
+    return ModelJudge(ModelEndpoint(read_endpoint(name)))
 
 
 def estimate_judging(judge: ModelJudge, pairs: Iterable[Pair], queries: Queries, corpus: Corpus) -> Estimate:
@@ -193,14 +170,15 @@ class ModelJudging:
         """Return the counts as a sentence."""
         text = f"{self.name} graded {self.graded:,} of {counted(self.pairs, 'document')}"
         counts = ((self.refused, "refused"), (self.unreadable, "answered without a grade"))
-        lacking = [f"{count:,} {what}" for count, what in counts if count]
+        lacking = [f"{count:,} {verb}" for count, verb in counts if count]
         return f"{text}; {', '.join(lacking)}" if lacking else text
 
 
 def find_open_pairs(judged: Judged, name: str, pairs: Iterable[Pair]) -> tuple[Pair, ...]:
     """Return the pairs of which a judge has said nothing yet, in the given order."""
-    known = judged.of_model(name)
-    return tuple(pair for pair in dict.fromkeys(pairs) if pair not in known)
+    # A refusal is an answer too: at temperature 0 it would come again, and cost again.
+    answers = judged.of_model(name)
+    return tuple(pair for pair in dict.fromkeys(pairs) if pair not in answers)
 
 
 def judge_by_model(
@@ -251,57 +229,42 @@ def judge_by_model(
     report(n_done, n_total, JUDGING)
     if open_pairs:
         require_consent(estimate_judging(judge, open_pairs, queries, corpus))
-    waiting, running = iter(open_pairs), dict[Future[ModelAnswer], Pair]()
-    with ThreadPoolExecutor(judge.requests, thread_name_prefix="model judge") as executor:
-        try:
-            while True:
-                for pair in islice(waiting, judge.requests - len(running)):
-                    running[executor.submit(judge.grade, *_find_texts(pair, queries, corpus), stop)] = pair
-                if not running:
-                    break
-                finished, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
-                n_done += _keep(log, judge.name, {future: running.pop(future) for future in finished})
-                report(n_done, n_total, JUDGING)
-                if stop is not None and stop.is_set():
-                    raise Cancelled(f"the model was stopped after {n_done:,} of {n_total:,} documents; they are kept")
-        finally:
-            # Answers that are on their way are paid for, so they are waited for and kept.
-            finished, _ = wait(running)
-            _keep(log, judge.name, {future: running[future] for future in finished if future.exception() is None})
+
+    def grade(pair: Pair, stopper: Stop) -> ModelAnswer:
+        """Ask for the grade of a pair; in a thread."""
+        return judge.grade(*_find_texts(pair, queries, corpus), stopper)
+
+    def tell_wait(reason: str) -> None:
+        """Report what the service is waited for."""
+        report(n_done, n_total, reason or JUDGING)
+
+    for pair, answer in run_tasks(judge.endpoint, open_pairs, grade, stop, tell_wait):
+        # Written one by one: each answer is paid for, and the process may be killed before the next.
+        log.add([_build_judgement(judge.name, pair, answer)])
+        n_done += 1
+        report(n_done, n_total, JUDGING)
     return count_answers(log.read(), judge.name, pairs)
 
 
-def _keep(log: JudgingLog, name: str, pair_by_future: Mapping[Future[ModelAnswer], Pair]) -> int:
-    """Write the answers of finished requests to the log, and return their number. Raises the error of a request."""
-    answered = [future for future in pair_by_future if future.exception() is None]
-    answers = []
-    for future in answered:
-        (query_id, doc_id), answer = pair_by_future[future], future.result()
-        answers.append(
-            Judgement(
-                query=query_id,
-                document=doc_id,
-                grade=answer.grade,
-                person=name,
-                time=time.time(),
-                is_model=True,
-                reason=answer.reason,
-            )
-        )
-    # One failed request must not lose the answers that came with it, so these are written first.
-    if answers:
-        log.add(answers)
-    for future in pair_by_future:
-        future.result()
-    return len(answers)
+def _build_judgement(name: str, pair: Pair, answer: ModelAnswer) -> Judgement:
+    """Return the entry of the log for what a judge said of a pair."""
+    query_id, doc_id = pair
+    return Judgement(
+        query=query_id, document=doc_id, grade=answer.grade, person=name, time=time.time(), is_model=True,
+        reason=answer.reason,
+    )  # fmt: skip
 
 
 def count_answers(judged: Judged, name: str, pairs: Iterable[Pair]) -> ModelJudging:
     """Count what a judge said of some pairs, of all that it was asked if they are not given."""
-    answers, asked = judged.of_model(name), dict.fromkeys(pairs)
-    kinds = Counter(_describe_kind(answers[pair]) for pair in asked if pair in answers)
+    answers, asked_pairs = judged.of_model(name), dict.fromkeys(pairs)
+    kinds = Counter(_describe_kind(answers[pair]) for pair in asked_pairs if pair in answers)
     return ModelJudging(
-        name=name, pairs=len(asked), graded=kinds["graded"], refused=kinds["refused"], unreadable=kinds["unreadable"]
+        name=name,
+        pairs=len(asked_pairs),
+        graded=kinds["graded"],
+        refused=kinds["refused"],
+        unreadable=kinds["unreadable"],
     )
 
 

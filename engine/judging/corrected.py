@@ -61,6 +61,7 @@ def order_for_people(
     judged them, from `build_cells`
     """
     complete_queries = find_complete_queries(pairs, done_pairs)
+    # Those that are complete stay in front, so that a page does not jump back to a query that is done.
     next_queries = list_next_queries(complete_queries, model_cells, METRIC)
     ordered_queries = dict.fromkeys((*complete_queries, *next_queries, *(query_id for query_id, _ in pairs)))
     turn_of = {query_id: turn for turn, query_id in enumerate(ordered_queries)}
@@ -116,13 +117,14 @@ def compute_corrected_standing(
         reason = f"Grade every document of {wanted}: then {judge} counts too, on {n_others:,} others."
         return CorrectedStanding(decision=None, reason=reason)
     # A query on which people found nothing relevant has no Recall, but is one of their sample all the same.
-    own = replace(people, grades={query: people.grades.get(query, {}) for query in complete_queries})
+    completed = replace(people, grades={query: people.grades.get(query, {}) for query in complete_queries})
     try:
         # Documents that people skipped have no grade, rather than the lowest.
-        agreement = check_judge(replace(own, judgements="pooled"), model, judge)
-        own_cells = build_cells(runs, space, queries, own, k)
+        agreement = check_judge(replace(completed, judgements="pooled"), model, judge)
+        people_cells = build_cells(runs, space, queries, completed, k)
+        # The model's name stands in the sentences.
         model_cells = name_judge(build_cells(runs, space, queries, model, k), judge)
-        decision = decide(own_cells, baseline=own_cells[0], metric=METRIC, k=k, model_judged=model_cells)
+        decision = decide(people_cells, baseline=people_cells[0], metric=METRIC, k=k, model_judged=model_cells)
     except DataError as error:
         return CorrectedStanding(decision=None, reason=f"{judge} is no help yet: {error}.")
     if decision.judge is not None:

@@ -129,9 +129,9 @@ def build_index(space: DocumentSpace, variant: str, k1: float, b: float, ngrams:
     return space.derived(_index_key(variant, k1, b, ngrams), make_index)
 
 
-def share_index(space: DocumentSpace, other: DocumentSpace, variant: str, k1: float, b: float, ngrams: str) -> None:
+def share_index(space: DocumentSpace, target: DocumentSpace, variant: str, k1: float, b: float, ngrams: str) -> None:
     """Give another space of the same documents the index of a space, so that their words are not counted again."""
-    other.derived(_index_key(variant, k1, b, ngrams), lambda: build_index(space, variant, k1, b, ngrams))
+    target.derived(_index_key(variant, k1, b, ngrams), lambda: build_index(space, variant, k1, b, ngrams))
 
 
 def _index_key(variant: str, k1: float, b: float, ngrams: str) -> tuple[Any, ...]:

@@ -56,11 +56,11 @@ class EndpointRanker:
         """
         clean_queries = list(map(replace_surrogates, queries))
         clean_documents = [list(map(replace_surrogates, documents)) for documents in documents_by_query]
-        known = [self._read_scores(query) for query in clean_queries]
+        scores_by_text = [self._read_scores(query) for query in clean_queries]
         # A task is the query's position, and the documents of one request.
         tasks: list[tuple[int, list[str]]] = []
         for position, documents in enumerate(clean_documents):
-            missing = [text for text in dict.fromkeys(documents) if _name_text(text) not in known[position]]
+            missing = [text for text in dict.fromkeys(documents) if _name_text(text) not in scores_by_text[position]]
             batch = self.settings.batch
             tasks += [(position, missing[start : start + batch]) for start in range(0, len(missing), batch)]
         # Consent is for all queries together, before the first of them is sent.
@@ -79,12 +79,12 @@ class EndpointRanker:
             on_done(n_done)
 
         for (position, texts), scores in run_tasks(self.endpoint, tasks, ask, stop, report_idle):
-            known[position] |= zip(map(_name_text, texts), scores, strict=True)
-            self._keep_scores(clean_queries[position], known[position])
+            scores_by_text[position] |= zip(map(_name_text, texts), scores, strict=True)
+            self._keep_scores(clean_queries[position], scores_by_text[position])
             n_done += len(texts)
             on_done(n_done)
         return [
-            [known[position][_name_text(text)] for text in documents]
+            [scores_by_text[position][_name_text(text)] for text in documents]
             for position, documents in enumerate(clean_documents)
         ]
 

@@ -97,8 +97,8 @@ def _explain_connection(url: str, reason: object) -> NoAnswerError:
         return NoAnswerError(f"{url} did not answer in time")
     if isinstance(reason, ConnectionResetError | BrokenPipeError | HTTPException):
         return NoAnswerError(f"{url} broke off without an answer ({type(reason).__name__})", is_passing=True)
-    shown = visible(str(reason))[:MAX_SHOWN_CHARACTERS]
-    return NoAnswerError(f"{url} did not answer: {shown}; is the service running?")
+    reason_text = visible(str(reason))[:MAX_SHOWN_CHARACTERS]
+    return NoAnswerError(f"{url} did not answer: {reason_text}; is the service running?")
 
 
 def parse_json(content: bytes) -> Any:

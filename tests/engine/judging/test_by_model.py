@@ -7,6 +7,8 @@ import time
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
+from engine.data.endpoints.client import ModelEndpoint
+from engine.data.endpoints.config import EndpointSettings
 from engine.errors import Cancelled, DataError, ParamError
 from engine.judging.by_model import (
     DEFAULT_PROMPT,
@@ -36,21 +38,28 @@ def answer_with(grade, reason="as it says"):
     return chat(json.dumps({"reason": reason, "grade": grade}))
 
 
-class Service:
-    """Answers like a chat completion: grade = the digit that ends the document, modulo 4."""
+class Service(ModelEndpoint):
+    """A chat model without a connection. answer: a body → a response; by default the digit of the document as grade."""
 
-    def __init__(self, fail_at=None, delay=0.0):
-        self.asked, self.fail_at, self.delay, self.mutex = [], fail_at, delay, threading.Lock()
+    def __init__(self, answer=None, fail_at=None, delay=0.0, requests=1, prompt=""):
+        super().__init__(
+            EndpointSettings(name="here", url="http://127.0.0.1:9/v1", chat="m", requests=requests, judge_prompt=prompt)
+        )
+        self.answer, self.asked, self.fail_at, self.delay, self.mutex = answer, [], fail_at, delay, threading.Lock()
 
-    def __call__(self, body, stop=None):
-        prompt = body["messages"][0]["content"]
+    def post(self, path, body, stop=None):
+        assert path == "/chat/completions"
+        if stop is not None and stop.is_set():
+            raise Cancelled("stopped while a server was asked; what came back is kept")
         with self.mutex:
-            self.asked.append(prompt)
+            self.asked.append(body)
             n_asked = len(self.asked)
         time.sleep(self.delay)
         if n_asked == self.fail_at:
             raise DataError("the service answered with status 500")
-        return answer_with(int(prompt.split("text number ")[1][0]) % 4)
+        if self.answer is not None:
+            return self.answer(body)
+        return answer_with(int(body["messages"][0]["content"].split("text number ")[1][0]) % 4)
 
 
 @pytest.fixture
@@ -58,16 +67,15 @@ def log(tmp_path):
     return JudgingLog(tmp_path / "log.sqlite")
 
 
-def run(log, service, pairs=PAIRS, requests=1, **options):
-    judge = ModelJudge(model="m", endpoint="here", host="127.0.0.1:9", post=service, requests=requests)
-    return judge_by_model(log, judge, pairs, QUERIES, CORPUS, **options)
+def run(log, service, pairs=PAIRS, **options):
+    return judge_by_model(log, ModelJudge(service), pairs, QUERIES, CORPUS, **options)
 
 
 @pytest.mark.parametrize("requests", [1, 3])
 def test_every_pair_is_asked_once_and_kept_apart_from_peoples(log, requests):
     log.judge("q1", "d1", 3, "ann")
-    service, seen = Service(), []
-    judging = run(log, service, requests=requests, progress=lambda done, total, label: seen.append((done, total)))
+    service, seen = Service(requests=requests), []
+    judging = run(log, service, progress=lambda done, total, label: seen.append((done, total)))
     judged = log.read()
     assert (judging.pairs, judging.graded, judging.refused, judging.unreadable) == (12, 12, 0, 0)
     assert merge_grades(judged.only_model("m at here")).grades["q2"] == {f"d{i}": i % 4 for i in range(6)}
@@ -93,9 +101,9 @@ def test_a_person_called_like_the_model_undoes_their_own(log):
 
 
 def test_after_a_failure_it_goes_on_without_asking_again(log):
-    failing = Service(fail_at=5)
+    failing = Service(fail_at=5, requests=3)
     with pytest.raises(DataError, match="status 500"):
-        run(log, failing, requests=3)
+        run(log, failing)
     kept = log.read().of_model("m at here")
     assert len(kept) == len(failing.asked) - 1, "answers on their way are kept"
     second = Service()
@@ -104,14 +112,14 @@ def test_after_a_failure_it_goes_on_without_asking_again(log):
 
 
 def test_cancelled_it_keeps_what_came(log):
-    stop, service = threading.Event(), Service(delay=0.01)
+    stop, service = threading.Event(), Service(delay=0.01, requests=2)
 
     def stop_after_three(done, total, label):
         if done >= 3:
             stop.set()
 
-    with pytest.raises(Cancelled, match="of 12 documents; they are kept"):
-        run(log, service, requests=2, progress=stop_after_three, stop=stop)
+    with pytest.raises(Cancelled, match="what came back is kept"):
+        run(log, service, progress=stop_after_three, stop=stop)
     assert len(service.asked) == len(log.read().of_model("m at here")) < 12
 
 
@@ -147,37 +155,29 @@ def test_what_is_no_chat_completion_is_refused(response):
 
 def test_what_holds_no_grade_is_counted_and_not_asked_again(log):
     replies = iter([chat(None, refusal="no"), chat("perhaps"), *[answer_with(1)] * 10])
-    asked = []
-
-    def service(body, stop=None):
-        asked.append(body)
-        return next(replies)
-
-    judging = run(log, service, requests=1)
+    service = Service(lambda body: next(replies))
+    judging = run(log, service)
     assert (judging.graded, judging.refused, judging.unreadable) == (10, 1, 1)
     assert str(judging) == "m at here graded 10 of 12 documents; 1 refused, 1 answered without a grade"
     assert len(merge_grades(log.read().only_model("m at here")).grades["q1"]) == 4
-    assert run(log, service).graded == 10 and len(asked) == 12
+    assert run(log, service).graded == 10 and len(service.asked) == 12
 
 
 def test_the_prompt_has_both_texts_as_they_are_and_another_prompt_is_another_judge():
-    judge = ModelJudge(model="m", endpoint="here", host="127.0.0.1:9", post=Service())
+    judge = ModelJudge(Service())
     prompt = judge.write_prompt("what is {document}?", "x{query}" + "y" * 10_000)
     assert "what is {document}?" in prompt and "x{query}y" in prompt
     assert len(prompt) < len(DEFAULT_PROMPT) + MAX_DOCUMENT_CHARACTERS + 30
-    other = ModelJudge(model="m", endpoint="here", host="127.0.0.1:9", post=Service(), prompt="{query} {document}")
-    assert other.name.startswith("m at here with prompt ") and other.name != judge.name
+    assert ModelJudge(Service(prompt="{query} {document}")).name.startswith("m at here with prompt ")
+    assert judge.name == "m at here"
     with pytest.raises(ParamError, match=r"must hold \{query\} and \{document\}; it has no \{document\}"):
-        ModelJudge(model="m", endpoint="here", host="127.0.0.1:9", post=Service(), prompt="{query}")
+        ModelJudge(Service(prompt="{query}"))
 
 
 def test_a_request_asks_for_a_grade_by_its_schema_at_temperature_0():
-    bodies = []
-    judge = ModelJudge(
-        model="m", endpoint="here", host="127.0.0.1:9", post=lambda body, stop: bodies.append(body) or answer_with(1)
-    )
-    assert judge.grade("sort", "an array") == ModelAnswer(1, "as it says")
-    (body,) = bodies
+    service = Service(lambda body: answer_with(1))
+    assert ModelJudge(service).grade("sort", "an array") == ModelAnswer(1, "as it says")
+    (body,) = service.asked
     assert body["model"] == "m" and body["temperature"] == 0
     assert body["response_format"]["json_schema"]["schema"]["properties"]["grade"]["enum"] == [0, 1, 2, 3]
 
