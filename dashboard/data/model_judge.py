@@ -114,6 +114,7 @@ def _draw_result(judged: Judged, judge: ModelJudge, pairs: Sequence[Pair]) -> No
 
 def find_model(judged: Judged, pairs: Sequence[Pair]) -> str | None:
     """Return the model that has been asked for every pair, the last one of several; None if there is none."""
+    # Several models may have judged; one that was asked for a part would favour the systems of that part.
     return next((name for name in reversed(judged.models) if not find_open_pairs(judged, name, pairs)), None)
 
 
@@ -145,7 +146,6 @@ def draw_standing(loaded: Loaded, judged: Judged, task: JudgingTask, people: Qre
     done_pairs = _list_done(judged) | {
         (query_id, doc_id) for query_id, by_document in people.grades.items() for doc_id in by_document
     }
-    # Several models may have judged; those asked for a part of the pairs would favour the systems of that part.
     run_digests = tuple(run.digest for run in task.runs)
     key = (loaded.key, task.vectors.digest, run_digests, people.digest, grades.digest, len(done_pairs), model, task.k)
 

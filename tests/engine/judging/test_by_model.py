@@ -1,6 +1,7 @@
 """A model as a judge: what it answers is in the log as it came, is never asked twice, and is nobody else's grade."""
 
 import json
+import random
 import threading
 import time
 
@@ -23,6 +24,8 @@ from engine.judging.by_model import (
 from engine.judging.log import JudgingLog
 from engine.judging.qrels import merge_grades
 from engine.values import Corpus, Queries
+from support.model_server import KEY, KEY_ENV, ModelServer
+from support.processes import start_python
 
 QUERIES = Queries(("q1", "q2"), ("how to sort", "inverse of a matrix"))
 CORPUS = Corpus(tuple(f"d{i}" for i in range(6)), tuple(f"text number {i}" for i in range(6)))
@@ -196,3 +199,45 @@ def test_agreement_with_people_counts_pairs_that_both_graded(log):
 def test_wrong_arguments_are_named(log):
     with pytest.raises(ParamError, match="no model 'x' has judged here; there are none"):
         merge_grades(log.read().only_model("x"))
+
+
+CLIENT = """
+import sys
+from engine.judging.by_model import judge_by_model, make_judge
+from engine.judging.log import JudgingLog
+from engine.values import Corpus, Queries
+
+queries = Queries(("q1", "q2"), ("how to sort", "inverse of a matrix"))
+corpus = Corpus(tuple(f"d{i}" for i in range(200)), tuple(f"text number {i}" for i in range(200)))
+pairs = [(query, document) for query in queries.ids for document in corpus.ids]
+print(judge_by_model(JudgingLog(sys.argv[1]), make_judge("mine"), pairs, queries, corpus).graded)
+"""
+
+
+@pytest.mark.deep
+def test_killed_again_and_again_no_grade_is_paid_twice_but_those_in_flight(tmp_path, monkeypatch):
+    """Kill a client at several moments, and compare what the server was asked with the pairs and the kills."""
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(KEY_ENV, KEY)
+    draw, n_kills, n_requests = random.Random(3), 8, 2
+    with ModelServer() as server:
+        server.write_settings(tmp_path / "home", chat="wise", requests=n_requests)
+        server.chat = lambda body: time.sleep(0.005) or answer_with(1)
+        command = ("-c", CLIENT, str(tmp_path / "log.sqlite"))
+        n_done = 0
+        for _ in range(n_kills):
+            client, n_before = start_python(*command, quiet=True), len(server.requests)
+            # The moment counts from the first request of this run, as the start takes most of a short one.
+            while client.poll() is None and len(server.requests) == n_before:
+                time.sleep(0.005)
+            time.sleep(draw.uniform(0, 0.1))
+            client.kill()
+            client.wait()
+            n_kept = len(JudgingLog(tmp_path / "log.sqlite").read().of_model("wise at mine"))
+            assert n_kept >= n_done, "what was kept stays"
+            n_done = n_kept
+        with start_python(*command) as client:
+            assert client.communicate()[0].strip() == "400"
+        n_again = len(server.requests) - 400
+    print(f"400 pairs, {n_kills} kills: {n_again} asked again")
+    assert 0 <= n_again <= n_kills * n_requests
