@@ -5,6 +5,7 @@ Services are those of endpoints.toml; no address is typed on a page.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
@@ -29,7 +30,12 @@ from engine.judging.by_model import (
     judge_by_model,
     make_judge,
 )
-from engine.judging.corrected import CorrectedStanding, build_cells, compute_corrected_standing
+from engine.judging.corrected import (
+    CorrectedStanding,
+    build_cells,
+    compute_corrected_standing,
+    find_complete_queries,
+)
 from engine.judging.log import Judged, JudgingLog
 from engine.judging.pool import Pair
 from engine.judging.qrels import merge_grades
@@ -113,9 +119,13 @@ def _draw_result(judged: Judged, judge: ModelJudge, pairs: Sequence[Pair]) -> No
 
 
 def find_model(judged: Judged, pairs: Sequence[Pair]) -> str | None:
-    """Return the model that has been asked for every pair, the last one of several; None if there is none."""
+    """Return the model that has been asked for every pair, the last one of several; None if none gave a grade."""
     # Several models may have judged; one that was asked for a part would favour the systems of that part.
-    return next((name for name in reversed(judged.models) if not find_open_pairs(judged, name, pairs)), None)
+    for name in reversed(judged.models):
+        answers = judged.of_model(name)
+        if all(pair in answers for pair in pairs) and any(answers[pair].grade is not None for pair in pairs):
+            return name
+    return None
 
 
 def order_for_people(loaded: Loaded, judged: Judged, task: JudgingTask) -> JudgingTask:
@@ -123,14 +133,15 @@ def order_for_people(loaded: Loaded, judged: Judged, task: JudgingTask) -> Judgi
     model = find_model(judged, task.pooled_pairs)
     if model is None:
         return task
-    # Fixed while people judge: pairs that were done before the model's come first anyway.
-    key = (loaded.key, task.vectors.digest, tuple(run.digest for run in task.runs), task.pairs, model)
+    sampled_queries = _find_sampled_queries(judged, model, task)
+    key = (*_build_key(loaded, task, model), frozenset(sampled_queries))
 
     def order() -> tuple[Pair, ...]:
         """Order the pairs by the model's grades."""
         cells = build_cells(task.runs, loaded.space, task.vectors, merge_grades(judged.only_model(model)), task.k)
-        return corrected.order_for_people(task.pairs, _list_done(judged), cells)
+        return corrected.order_for_people(task.pairs, _list_done(judged), sampled_queries, cells)
 
+    # Fixed while people judge, so that what they do not see yet does not change places.
     return replace(task, pairs=get_or_compute("judge.model.order", key, order, 8))
 
 
@@ -142,22 +153,34 @@ def draw_standing(loaded: Loaded, judged: Judged, task: JudgingTask, people: Qre
     model = find_model(judged, task.pooled_pairs)
     if model is None:
         return
-    grades = replace(merge_grades(judged.only_model(model)), relevant_from=people.relevant_from)
-    done_pairs = _list_done(judged) | {
-        (query_id, doc_id) for query_id, by_document in people.grades.items() for doc_id in by_document
-    }
-    run_digests = tuple(run.digest for run in task.runs)
-    key = (loaded.key, task.vectors.digest, run_digests, people.digest, grades.digest, len(done_pairs), model, task.k)
+    sampled_queries = _find_sampled_queries(judged, model, task)
+    file_pairs = frozenset(task.pooled_pairs).difference(task.pairs)
+    complete_queries = find_complete_queries(task.pooled_pairs, _list_done(judged) | file_pairs)
+    complete_queries = tuple(query for query in complete_queries if query in sampled_queries)
+    model_grades = merge_grades(judged.only_model(model)).grades
+    grades = Qrels({q: model_grades[q] for q in sampled_queries if q in model_grades}, people.relevant_from)
+    key = (*_build_key(loaded, task, model), people.digest, grades.digest, complete_queries)
 
     def compute() -> CorrectedStanding:
         """Decide between the systems by both judges."""
         return compute_corrected_standing(
-            task.runs, people, grades, model, loaded.space, task.vectors, task.pooled_pairs, done_pairs, task.k
+            task.runs, people, grades, model, loaded.space, task.vectors, complete_queries, task.k
         )
 
     st.subheader("With the model's grades")
     for sentence in get_or_compute("judge.model.standing", key, compute).sentences:
         st.text(visible(sentence))
+
+
+def _build_key(loaded: Loaded, task: JudgingTask, model: str) -> tuple[Any, ...]:
+    """Return the key of what depends on the systems' lists, the documents to judge and a model."""
+    return loaded.key, task.vectors.digest, tuple(run.digest for run in task.runs), task.pairs, model, task.k
+
+
+def _find_sampled_queries(judged: Judged, model: str, task: JudgingTask) -> set[str]:
+    """Return the queries of which those that people complete are a random sample."""
+    file_pairs = frozenset(task.pooled_pairs).difference(task.pairs)
+    return corrected.find_sampled_queries(task.pooled_pairs, file_pairs, judged, model)
 
 
 def _list_done(judged: Judged) -> frozenset[Pair]:

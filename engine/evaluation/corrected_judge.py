@@ -145,8 +145,8 @@ class ModelValues:
         """Correct a person's differences of m settings to the baseline by the model's.
 
         All settings share one weight, for it is one judge: so no noise of a weight can favour a setting. The residuals
-        are stretched by their queries' leverage, as `correct_means` does it. Raises DataError for a judge that is worse
-        than chance. differences: (d, m) on `queries`, those of the n for which the person's metric has a value
+        are stretched by their queries' leverage, as `correct_means` does it. differences: (d, m) on `queries`, those of
+        the n for which the person's metric has a value
         """
         # Rows of queries on which the person found nothing relevant are filled, so that both tables have n.
         person, (judged, unjudged) = self.spread_person_values(differences, queries), self.find_changes()
@@ -155,7 +155,6 @@ class ModelValues:
         products, squares = float((deviations * model_deviations).sum()), float((model_deviations**2).sum())
         scale = math.sqrt(float((deviations**2).sum()) * squares)
         correlation = products / scale if scale > VARIANCE_TOLERANCE else None
-        _check_correlation(correlation, n_judged, self.judge)
         n_changed, person_error = _count_changed(differences), _sum_errors(person)
         use = JudgeUse(
             judge=self.judge, model_queries=n_judged + n_other, person_queries=n_judged, weight=0.0,
@@ -216,11 +215,12 @@ def _count_changed(differences: np.ndarray) -> np.ndarray:
     return n_changed
 
 
-def _check_correlation(correlation: float | None, n_queries: int, judge: str) -> None:
+def check_correlation(use: JudgeUse) -> None:
     """Raise a DataError if a model's differences surely go against the person's.
 
     The end of the correlation's interval is Fisher's.
     """
+    correlation, n_queries, judge = use.correlation, use.person_queries, use.judge
     if correlation is None or n_queries < MIN_PERSON_QUERIES or correlation > 0:
         return
     spread = float(ndtri(UPPER_TAIL)) / math.sqrt(n_queries - 3)

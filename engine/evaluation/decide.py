@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 from engine.decoder import Decoder
 from engine.errors import DataError, ParamError
 from engine.evaluation.choice_calibration import N_SAMPLES, Calibration, SampledSettings, calibrate
-from engine.evaluation.corrected_judge import ModelValues, ResidualSample, pair_with_model
+from engine.evaluation.corrected_judge import ModelValues, ResidualSample, check_correlation, pair_with_model
 from engine.evaluation.curve import Curve
 from engine.evaluation.decision import (
     BET_CHANCE,
@@ -617,6 +617,8 @@ def _estimate_aligned(
     objective_means = _find_objective_means(aligned, objective, model)
     gains = _compute_gains(objective_means, is_less_better=is_time or objective in LESS_IS_BETTER)
     losses, sample = _estimate_losses(aligned, model, values[:, 1:] - values[:, :1], base_mean, gains)
+    if sample is not None:
+        check_correlation(sample.use)
     return OptionEstimates(
         baseline=base_cell, aligned=aligned, gains=gains, losses=losses, metric=metric, objective=objective, k=k,
         seed=seed, relevant_from=relevant_from, model=model, sample=sample,

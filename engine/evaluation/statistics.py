@@ -13,7 +13,7 @@ from scipy.special import nctdtr, ndtr, ndtri, stdtr, stdtrit
 
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
-from engine.evaluation.corrected_judge import JudgeUse, ModelValues, correct_means, pair_with_model
+from engine.evaluation.corrected_judge import JudgeUse, ModelValues, check_correlation, correct_means, pair_with_model
 from engine.evaluation.metrics import title_of
 from engine.matrix import slices
 from engine.params import Whole
@@ -292,7 +292,9 @@ def _build_corrected(
     Sign flips do not apply to a corrected mean, so intervals and p-values are Student's. row_labels: (name, label,
     baseline) of each row; values: (n, 1 + m) as the person judged `queries`, the baseline's first
     """
-    gains, use = values[:, 1:] - values[:, :1], model.correct(values[:, 1:] - values[:, :1], queries).use
+    gains = values[:, 1:] - values[:, :1]
+    use = model.correct(gains, queries).use
+    check_correlation(use)
     means = correct_means(model.spread_person_values(gains, queries), *model.find_changes())
     # Without any spread there is no error to test by, and no difference is claimed.
     has_error = means.std_error > 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -103,10 +104,10 @@ def compare_vectors(
     """
     vectors: dict[str | None, RunVectors] = {None: base}
     explanations, weaker = list(ranked), []
-    for number, candidate in enumerate(candidates):
-        # The vectors are read one after the other, so that those that are passed over take no memory.
-        if number == MAX_ENCODERS:
-            break
+    tried_names: list[str] = []
+    # The vectors are read one after the other, so that those that are passed over take no memory.
+    for candidate in islice(candidates, MAX_ENCODERS):
+        tried_names.append(str(candidate.encoder))
 
         def report_other(n_done: int, n_total: int, label: str, name: str | None = candidate.encoder) -> None:
             """Report the progress with the encoder's name."""
@@ -120,9 +121,10 @@ def compare_vectors(
         # Simplest first: the vectors of the corpus before those of any other encoder.
         explanations += explain_run(candidate, settings, report_other, order=len(explanations))
         explanations, vectors[candidate.encoder] = _rank(explanations), candidate
-    return ComparedVectors(
-        ranked=explanations, vectors=vectors, weaker=tuple(weaker), untried=candidates.names[MAX_ENCODERS:]
-    )
+    # With fewer than that, those that were not tried are incomplete, and no further one would have been.
+    is_cut = len(tried_names) == MAX_ENCODERS
+    untried = tuple(name for name in candidates.names if is_cut and name not in tried_names)
+    return ComparedVectors(ranked=explanations, vectors=vectors, weaker=tuple(weaker), untried=untried)
 
 
 def _is_promising(

@@ -1,6 +1,6 @@
 """The vectors of documents and queries by which a run is explained: those of the corpus, and of other encoders."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,16 +31,24 @@ class CachedVectors:
     corpus: Corpus
     query_sets: tuple[Queries, ...]
 
-    def read(self, query_ids: Sequence[str]) -> tuple[Embeddings, Embeddings] | None:
-        """Return the embeddings of the documents and of queries; None unless all documents and query_ids have one."""
-        required_ids, rows = set(query_ids), dict[str, Tensor]()
+    def read(self, query_texts: Mapping[str, str]) -> tuple[Embeddings, Embeddings] | None:
+        """Return the embeddings of the documents and of queries; None unless all documents and queries have one.
+
+        query_texts: id → text of the queries of the run.
+        """
+        required_ids, rows = set(query_texts), dict[str, Tensor]()
         for query_set in self.query_sets:
             # Most often the first set has all of them, and the others need not be read.
             if required_ids <= rows.keys():
                 break
             vectors = read_cached_vectors(query_set, self.encoder)
             if vectors is not None:
-                rows |= zip(vectors.ids, vectors.vectors, strict=True)
+                # An id may stand for another text in another set.
+                rows |= {
+                    query_id: row
+                    for query_id, text, row in zip(query_set.ids, query_set.texts, vectors.vectors, strict=True)
+                    if query_texts.get(query_id, text) == text
+                }
         if not required_ids <= rows.keys():
             return None
         documents = read_cached_vectors(self.corpus, self.encoder)
@@ -170,8 +178,11 @@ class OtherVectors:
 
     def __iter__(self) -> Iterator[RunVectors]:
         """Read each in turn; those that are not complete in the cache are passed over."""
+        batch = self._base.lists.batch
+        # Cached vectors are among the choices only if the run's queries have texts.
+        query_texts = dict(zip(batch.ids, batch.texts or batch.ids, strict=True))
         for name, choice in zip(self.names, self._choices, strict=True):
-            pair = choice.read(self._base.lists.batch.ids) if isinstance(choice, CachedVectors) else choice
+            pair = choice.read(query_texts) if isinstance(choice, CachedVectors) else choice
             if pair is not None:
                 yield place_vectors(*pair, name, self._base)
 

@@ -8,14 +8,15 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.data.endpoints.client import ModelEndpoint, RefusalError, run_tasks
+from engine.data.endpoints.client import POLL_SECONDS, ModelEndpoint, RefusalError, run_tasks
 from engine.data.endpoints.config import read_endpoint
 from engine.data.endpoints.consent import Estimate, estimate_texts, require_consent
-from engine.errors import DataError, ParamError
+from engine.errors import Cancelled, ParamError
 from engine.evaluation.judge_agreement import JudgeAgreement, compute_judge_agreement
 from engine.judging.log import GRADES, Judged, Judgement, JudgingLog
 from engine.judging.pool import Pair
@@ -62,7 +63,7 @@ ANSWER_FORMAT = {
 }
 IN_WORDS = '\n\nAnswer with JSON alone: {"reason": "…", "grade": 0}'
 """Added to the prompt for a server that cannot be given the form of its answer."""
-JUDGING = "asking the model"
+JUDGING, WAITING = "asking the model", "waiting for another session that asks a model"
 _FENCE = re.compile(r"^\s*```\w*\s*|\s*```\s*$")
 
 
@@ -110,7 +111,14 @@ class ModelJudge:
                 raise
             worded = {**body, "messages": [{**message, "content": message["content"] + IN_WORDS}]}
             response = self.endpoint.post(CHAT_PATH, worded, stop)
-        return read_answer(response)
+        answer = read_answer(response)
+        if answer is None:
+            received = self.endpoint.redact(str(response))
+            raise self.endpoint.wrong_answer(
+                f'must answer {{"choices": [{{"message": {{"content": "…"}}}}]}}; got {received}'
+            )
+        # The log is exported and shown, and a server may repeat the key in whatever it says.
+        return replace(answer, reason=self.endpoint.redact(answer.reason))
 
 
 def make_judge(name: str) -> ModelJudge:
@@ -126,22 +134,23 @@ def estimate_judging(judge: ModelJudge, pairs: Iterable[Pair], queries: Queries,
 def _find_texts(pair: Pair, queries: Queries, corpus: Corpus) -> tuple[str, str]:
     """Return the texts of a query and a document."""
     query_id, doc_id = pair
-    return queries.texts[queries.position[query_id]], corpus.texts[corpus.position[doc_id]]
+    # With its title, as people see it and encoders read it.
+    return queries.texts[queries.position[query_id]], corpus.passages[corpus.position[doc_id]]
 
 
-def read_answer(response: Any) -> ModelAnswer:
-    """Read the grade from the response of a chat completion.
+def read_answer(response: Any) -> ModelAnswer | None:
+    """Read the grade from the response of a chat completion, None if it is no such response.
 
-    Raises DataError if the response is no chat completion; an answer without a grade has grade None.
+    An answer without a grade has grade None.
     """
     try:
         message = response["choices"][0]["message"]
         content, refusal = message.get("content"), message.get("refusal")
     except (LookupError, TypeError, AttributeError):
-        raise DataError(
-            f'the service must answer {{"choices": [{{"message": {{"content": "…"}}}}]}}; '
-            f"got {shorten(str(response), 200)}"
-        ) from None
+        return None
+    if isinstance(content, list):
+        # Some servers give the text in parts.
+        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     if refusal or not content or not isinstance(content, str):
         return ModelAnswer(None, REFUSED + shorten(str(refusal or "an empty answer"), MAX_REASON_CHARACTERS))
     unreadable = ModelAnswer(None, UNREADABLE + shorten(content, MAX_REASON_CHARACTERS))
@@ -223,27 +232,72 @@ def judge_by_model(
         If nobody allowed to send as much, the service fails, or the log cannot be written; answers that came before
         are kept.
     """
-    open_pairs = find_open_pairs(log.read(), judge.name, pairs)
-    n_done, report = len(dict.fromkeys(pairs)) - len(open_pairs), progress or (lambda done, total, label: None)
-    n_total = n_done + len(open_pairs)
-    report(n_done, n_total, JUDGING)
-    if open_pairs:
-        require_consent(estimate_judging(judge, open_pairs, queries, corpus))
+    n_total, open_pairs = len(dict.fromkeys(pairs)), find_open_pairs(log.read(), judge.name, pairs)
+
+    def report_left(n_left: int, label: str) -> None:
+        """Report progress by how many pairs are left."""
+        if progress is not None:
+            progress(n_total - n_left, n_total, label)
+
+    report_left(len(open_pairs), JUDGING)
+    if not open_pairs:
+        return count_answers(log.read(), judge.name, pairs)
+    require_consent(estimate_judging(judge, open_pairs, queries, corpus))
+    with _wait_for_turn(log, lambda: report_left(len(open_pairs), WAITING), stop):
+        # Another session may have asked for the same while this one waited.
+        open_pairs = find_open_pairs(log.read(), judge.name, pairs)
+        _ask(log, judge, open_pairs, (queries, corpus), report_left, stop)
+    return count_answers(log.read(), judge.name, pairs)
+
+
+@contextmanager
+def _wait_for_turn(log: JudgingLog, on_wait: Callable[[], None], stop: Stop | None) -> Iterator[None]:
+    """Hold a log's turn to ask models, so that sessions and commands do not pay for the same grades. Raises Cancelled.
+
+    on_wait: called while another one has it
+    """
+    from filelock import FileLock, Timeout
+
+    log.path.parent.mkdir(parents=True, exist_ok=True)
+    # The system gives it back when the process dies.
+    lock = FileLock(f"{log.path}.model.lock", thread_local=False)
+    while True:
+        try:
+            lock.acquire(timeout=POLL_SECONDS)
+            break
+        except Timeout:
+            on_wait()
+            if stop is not None and stop.is_set():
+                raise Cancelled("stopped while another session asked the model") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _ask(
+    log: JudgingLog, judge: ModelJudge, open_pairs: Sequence[Pair], texts: tuple[Queries, Corpus],
+    report: Callable[[int, str], None], stop: Stop | None,
+) -> None:  # fmt: skip
+    """Ask for the grade of each pair, and write each answer to the log.
+
+    report: takes how many are left, and a label
+    """
+    n_left = len(open_pairs)
 
     def grade(pair: Pair, stopper: Stop) -> ModelAnswer:
         """Ask for the grade of a pair; in a thread."""
-        return judge.grade(*_find_texts(pair, queries, corpus), stopper)
+        return judge.grade(*_find_texts(pair, *texts), stopper)
 
     def tell_wait(reason: str) -> None:
         """Report what the service is waited for."""
-        report(n_done, n_total, reason or JUDGING)
+        report(n_left, reason or JUDGING)
 
     for pair, answer in run_tasks(judge.endpoint, open_pairs, grade, stop, tell_wait):
         # Written one by one: each answer is paid for, and the process may be killed before the next.
         log.add([_build_judgement(judge.name, pair, answer)])
-        n_done += 1
-        report(n_done, n_total, JUDGING)
-    return count_answers(log.read(), judge.name, pairs)
+        n_left -= 1
+        report(n_left, JUDGING)
 
 
 def _build_judgement(name: str, pair: Pair, answer: ModelAnswer) -> Judgement:

@@ -1,7 +1,8 @@
 """What people's and a model's grades of ranked lists tell together, and the order in which people grade then.
 
 The people's queries are those of which they graded every document that the systems return: a query of which they saw
-a part would have another Recall than the model's.
+a part would have another Recall than the model's. They must be a random sample of the model's. So those that people
+began before the model count for neither, as they came in another order, nor do those that files judge wholly.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -15,6 +16,7 @@ from engine.evaluation.judge_agreement import check_judge
 from engine.evaluation.next_queries import list_next_queries
 from engine.evaluation.runs import RankedRun
 from engine.evaluation.sweep.cell import Cell
+from engine.judging.log import Judged
 from engine.judging.pool import Pair
 from engine.progress import counted
 from engine.space import Space
@@ -51,18 +53,30 @@ def find_complete_queries(pairs: Iterable[Pair], done_pairs: Collection[Pair]) -
     return tuple(query_id for query_id, complete in is_complete.items() if complete)
 
 
+def find_sampled_queries(pairs: Iterable[Pair], file_pairs: Collection[Pair], judged: Judged, model: str) -> set[str]:
+    """Return the queries of which people's are a random sample: those that they did not begin before the model.
+
+    pairs: ids of a query and a document that systems return; file_pairs: those that judgements in files have; judged:
+    the log, with the grades of the model of this name
+    """
+    start_time = min(item.time for item in judged.only_model(model).judgements)
+    begun_before = {item.query for item in judged.judgements if item.time <= start_time}
+    return {pair[0] for pair in pairs if pair not in file_pairs} - begun_before
+
+
 def order_for_people(
-    pairs: Sequence[Pair], done_pairs: Collection[Pair], model_cells: Sequence[Cell]
+    pairs: Sequence[Pair], done_pairs: Collection[Pair], sampled_queries: Collection[str], model_cells: Sequence[Cell]
 ) -> tuple[Pair, ...]:
     """Order pairs so that people grade one query wholly before the next, the most useful query first.
 
     Queries come in the order of `list_next_queries`, in which those that people completed stay a random sample; within
-    a query the order stays. Queries about which the model says nothing come last. model_cells: the systems as the model
-    judged them, from `build_cells`
+    a query the order stays. Queries that are not in that sample, or about which the model says nothing, come last.
+    sampled_queries: from `find_sampled_queries`; model_cells: the systems as the model judged them, from `build_cells`
     """
-    complete_queries = find_complete_queries(pairs, done_pairs)
+    complete_queries = [query for query in find_complete_queries(pairs, done_pairs) if query in sampled_queries]
     # Those that are complete stay in front, so that a page does not jump back to a query that is done.
     next_queries = list_next_queries(complete_queries, model_cells, METRIC)
+    next_queries = tuple(query for query in next_queries if query in sampled_queries)
     ordered_queries = dict.fromkeys((*complete_queries, *next_queries, *(query_id for query_id, _ in pairs)))
     turn_of = {query_id: turn for turn, query_id in enumerate(ordered_queries)}
     return tuple(sorted(pairs, key=lambda pair: turn_of[pair[0]]))
@@ -81,8 +95,7 @@ def compute_corrected_standing(
     judge: str,
     space: Space,
     queries: Embeddings,
-    pairs: Sequence[Pair],
-    done_pairs: Collection[Pair],
+    complete_queries: Collection[str],
     k: int = 10,
 ) -> CorrectedStanding:
     """Decide between systems by a model's grades of all queries, corrected by people's of some of them.
@@ -92,15 +105,14 @@ def compute_corrected_standing(
     runs : sequence of RankedRun
         The systems' lists, the baseline's first.
     people, model : Qrels
-        People's grades, merged, and the model's; both count from one grade on.
+        People's grades, merged, and the model's, on the queries of `find_sampled_queries`; both count from one grade
+        on. A document that people skipped counts as not relevant.
     judge : str
         The model's name.
     space, queries : Space, Embeddings
         The corpus, and the queries that the model judged.
-    pairs : sequence of (str, str)
-        Ids of a query and a document that the systems return.
-    done_pairs : collection of (str, str)
-        The pairs that people graded or skipped.
+    complete_queries : collection of str
+        The queries of which people graded every document.
     k : int
         Documents of each list.
 
@@ -109,7 +121,7 @@ def compute_corrected_standing(
     CorrectedStanding
         The decision, or why there is none.
     """
-    complete_queries = [query for query in find_complete_queries(pairs, done_pairs) if model.grades.get(query)]
+    complete_queries = [query for query in complete_queries if model.grades.get(query)]
     n_missing = MIN_PERSON_QUERIES - len(complete_queries)
     if n_missing > 0:
         n_others = sum(map(bool, model.grades.values())) - len(complete_queries)

@@ -113,7 +113,11 @@ def parse_json(content: bytes) -> Any:
 
 def quote_reply(reply: Reply, secrets: Iterable[str] = ()) -> str:
     """Return what a server says in an answer, to be quoted in an error; a text that repeats a secret is left out."""
-    message = _find_message(reply.content)
+    return quote_message(_find_message(reply.content), secrets)
+
+
+def quote_message(message: str, secrets: Iterable[str] = ()) -> str:
+    """Return a server's text in one line, shortened; a note in its place if it repeats a secret."""
     if any(part in message.casefold() for secret in secrets for part in _list_parts(secret)):
         return "its message repeats the key, and is left out"
     # Outer white space and line breaks would tear an error apart.

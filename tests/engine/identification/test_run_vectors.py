@@ -114,11 +114,14 @@ def test_vectors_count_as_at_hand_with_all_documents_and_the_queries_of_a_split(
     dataset = Dataset(corpus, queries, {"test": Qrels({query: {"d1": 1} for query in queries.ids[:35]})})
     engine.embed(corpus, tiny, dtype="float32")
     (found,) = find_dataset_vectors(space, dataset)
-    assert found.encoder.name == tiny and found.read(queries.ids[:N_LISTS]) is None
+    all_texts = dict(zip(queries.ids, queries.texts, strict=True))
+    asked_texts = dict(list(all_texts.items())[:N_LISTS])
+    assert found.encoder.name == tiny and found.read(asked_texts) is None
     expected = engine.embed(dataset.judged("test"), tiny, dtype="float32")
-    documents, vectors = found.read(queries.ids[:N_LISTS])
+    documents, vectors = found.read(asked_texts)
     assert documents.ids == corpus.ids and torch.equal(vectors.vectors, expected.vectors)
-    assert found.read(queries.ids) is None, "five queries are of no split"
+    assert found.read(all_texts) is None, "five queries are of no split"
+    assert found.read({**asked_texts, queries.ids[0]: "another text"}) is None, "an id may stand for another text"
     # A chunk that is gone, or of another corpus, is no vector at hand.
     next(iter(cache.list_files(cache.home() / encoders.EMBEDDING_SECTION))).unlink()
     assert find_cached_vectors(embed_both(texts, tiny)[0], [queries])[0].encoder.name == "bundled"

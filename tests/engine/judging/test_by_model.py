@@ -16,6 +16,7 @@ from engine.judging.by_model import (
     MAX_DOCUMENT_CHARACTERS,
     ModelAnswer,
     ModelJudge,
+    _wait_for_turn,
     compare_with_people,
     find_open_pairs,
     judge_by_model,
@@ -44,9 +45,16 @@ def answer_with(grade, reason="as it says"):
 class Service(ModelEndpoint):
     """A chat model without a connection. answer: a body → a response; by default the digit of the document as grade."""
 
-    def __init__(self, answer=None, fail_at=None, delay=0.0, requests=1, prompt=""):
+    def __init__(self, answer=None, fail_at=None, delay=0.0, requests=1, prompt="", key_env=None):
         super().__init__(
-            EndpointSettings(name="here", url="http://127.0.0.1:9/v1", chat="m", requests=requests, judge_prompt=prompt)
+            EndpointSettings(
+                name="here",
+                url="http://127.0.0.1:9/v1",
+                chat="m",
+                requests=requests,
+                judge_prompt=prompt,
+                key_env=key_env,
+            )
         )
         self.answer, self.asked, self.fail_at, self.delay, self.mutex = answer, [], fail_at, delay, threading.Lock()
 
@@ -141,6 +149,8 @@ def test_cancelled_it_keeps_what_came(log):
         (answer_with(True), None, "no grade: "),
         (answer_with("2"), None, "no grade: "),
         (chat("[2]"), None, "no grade: "),
+        (chat([{"type": "text", "text": '{"grade": 1}'}]), 1, ""),
+        (chat([{"type": "image"}]), None, "refused: an empty answer"),
         (chat("[" * 100_000), None, "no grade: "),
         (chat('{"grade": NaN}'), None, "no grade: "),
     ],
@@ -151,9 +161,49 @@ def test_a_grade_is_read_and_never_guessed(response, grade, reason):
 
 
 @pytest.mark.parametrize("response", [{}, [], None, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": 3}]}])
-def test_what_is_no_chat_completion_is_refused(response):
-    with pytest.raises(DataError, match=r'must answer \{"choices"'):
-        read_answer(response)
+def test_what_is_no_chat_completion_is_refused(log, response):
+    with pytest.raises(DataError, match=r"endpoint 'here' at 127.0.0.1:9 must answer \{\"choices\""):
+        run(log, Service(lambda body: response))
+    assert not log.read().models
+
+
+def test_a_server_that_repeats_the_key_brings_it_nowhere(log, monkeypatch):
+    monkeypatch.setenv(KEY_ENV, KEY)
+    echo = f"you sent Authorization: Bearer {KEY}"
+    replies = iter([answer_with(1, echo), chat(echo), chat(None, refusal=echo), {"headers": echo}])
+    service = Service(lambda body: next(replies), key_env=KEY_ENV)
+    with pytest.raises(DataError) as error:
+        run(log, service)
+    assert len(log.read().of_model("m at here")) == 3
+    for text in (str(error.value), error.value.finding, log.path.read_bytes().decode("latin-1")):
+        assert KEY not in text and KEY[:8] not in text
+    reasons = [item.reason for item in log.read().of_model("m at here").values()]
+    assert all("repeats the key" in reason for reason in reasons)
+
+
+def test_two_sessions_ask_for_each_grade_once(log):
+    first, second = Service(delay=0.01), Service(delay=0.01)
+    other_log = JudgingLog(log.path)
+    labels = []
+    thread = threading.Thread(target=run, args=(log, first))
+    thread.start()
+    while not first.asked:
+        time.sleep(0.001)
+    run(other_log, second, progress=lambda done, total, label: labels.append(label))
+    thread.join()
+    assert len(first.asked) == 12 and second.asked == [] and "waiting for another session that asks a model" in labels
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled), _wait_for_turn(log, lambda: None, None):
+        # Another session, as locks of one file are apart.
+        run(other_log, Service(requests=1, prompt="{query} {document}"), stop=stop)
+
+
+def test_the_model_reads_the_title_too(log):
+    service = Service(lambda body: answer_with(1))
+    titled = Corpus(("d0",), ("",), ("numpy.sort",))
+    judge_by_model(log, ModelJudge(service), [("q1", "d0")], QUERIES, titled)
+    assert "Document:\nnumpy.sort" in service.asked[0]["messages"][0]["content"]
 
 
 def test_what_holds_no_grade_is_counted_and_not_asked_again(log):

@@ -10,8 +10,10 @@ from engine.judging.corrected import (
     build_cells,
     compute_corrected_standing,
     find_complete_queries,
+    find_sampled_queries,
     order_for_people,
 )
+from engine.judging.log import Judged, Judgement
 from engine.judging.pool import build_pool, order_pairs
 from support.rankings import queries_of, space_of
 
@@ -41,7 +43,8 @@ def judge_with_mistakes(share, seed=0):
 
 def standing_after(pairs, model):
     people = qrels_of({pair: TRUTH[pair] for pair in pairs})
-    return compute_corrected_standing(RUNS, people, model, "wise", SPACE, QUERIES, PAIRS, set(pairs), K)
+    complete = find_complete_queries(PAIRS, set(pairs))
+    return compute_corrected_standing(RUNS, people, model, "wise", SPACE, QUERIES, complete, K)
 
 
 def pairs_of(queries):
@@ -57,14 +60,29 @@ def test_a_query_counts_once_every_document_of_it_is_done():
 
 def test_people_grade_whole_queries_those_done_first():
     cells = build_cells(RUNS, SPACE, QUERIES, judge_with_mistakes(0.1), K)
-    ordered = order_for_people(PAIRS, set(pairs_of(["q7", "q9"])), cells)
+    sampled = set(QUERIES.ids) - {"q1", "q2"}
+    ordered = order_for_people(PAIRS, set(pairs_of(["q7", "q9", "q1"])), sampled, cells)
     assert sorted(ordered) == sorted(PAIRS)
     turns = list(dict.fromkeys(query for query, _ in ordered))
     assert {turns[0], turns[1]} == {"q7", "q9"} and len(turns) == N_QUERIES
+    assert {turns[-1], turns[-2]} == {"q1", "q2"}, "those outside the sample come last"
     assert [query for query, _ in ordered] == [query for query in turns for _ in pairs_of([query])], "one after another"
     assert turns != sorted(turns, key=QUERIES.ids.index), "in an order of chance"
     # Within a query the most informative document still comes first.
     assert [pair for pair in ordered if pair[0] == "q3"] == pairs_of(["q3"])
+
+
+def test_what_people_began_before_the_model_or_files_judge_is_no_part_of_the_sample():
+    def judgement(query, time, is_model=False):
+        document = pairs_of([query])[0][1]
+        return Judgement(query=query, document=document, grade=1, person="wise", time=time, is_model=is_model)
+
+    judged = Judged(
+        (judgement("q1", 5.0), judgement("q1", 15.0), judgement("q2", 11.0)),
+        model_judgements=(judgement("q3", 10.0, True), judgement("q1", 20.0, True)),
+    )
+    sampled = find_sampled_queries(PAIRS, set(pairs_of(["q4"])) | set(pairs_of(["q5"])[:-1]), judged, "wise")
+    assert sampled == set(QUERIES.ids) - {"q1", "q4"}
 
 
 def test_people_correct_the_model_on_the_queries_that_they_completed():
