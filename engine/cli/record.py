@@ -49,9 +49,9 @@ def record(
         # People should know what leaves this machine, before it does.
         echo(f"asking {endpoint.host} {counted(len(queries), 'query', 'queries')} of {dataset.corpus.name}", err=True)
         run = engine.integrations.record(endpoint, queries, k, file=out, progress=meter, stop=stop_event)
-    echo_notices(dataset.notices)
-    _echo_result(run, dataset.corpus)
-    echo(f"next: frontier identify --run {out} --corpus {corpus}")
+    echo_notices((*dataset.notices, *run.notices))
+    if _echo_result(run, dataset.corpus):
+        echo(f"next: frontier identify --run {out} --corpus {corpus}")
 
 
 def _split_header(text: str) -> tuple[str, str]:
@@ -62,8 +62,8 @@ def _split_header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _echo_result(run: RankedRun, corpus: Corpus) -> None:
-    """Print what was recorded, and how much of it the corpus knows."""
+def _echo_result(run: RankedRun, corpus: Corpus) -> bool:
+    """Print what was recorded, and how much of it the corpus knows; return True if it knows any of it."""
     doc_ids = [doc_id for ids in run.documents.values() for doc_id in ids]
     n_unknown = sum(doc_id not in corpus.position for doc_id in doc_ids)
     n_lists = sum(map(bool, run.documents.values()))
@@ -71,3 +71,4 @@ def _echo_result(run: RankedRun, corpus: Corpus) -> None:
     if n_unknown:
         unknown_id = next(doc_id for doc_id in doc_ids if doc_id not in corpus.position)
         echo(f"{n_unknown:,} of these ids are not the corpus's, such as {unknown_id!r}: they must be those of --corpus")
+    return n_unknown < len(doc_ids)

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from engine.decoder import SET_SIZE, as_queries
 from engine.errors import DataError, ParamError
 from engine.evaluation.runs import RankedRun
 from engine.progress import Progress, Stop, with_cancellation
-from engine.values import Corpus, Queries
+from engine.values import Corpus, Notice, Queries
 
+REPEATED_REMARK = "documents came more than once in a list, as passages of one do, and count once"
 METADATA_NAMES = ("metadata", "meta")
 ID_NAMES = ("id", "id_", "node_id", "doc_id", "_id")
 TEXT_NAMES = ("page_content", "content", "text")
@@ -23,7 +25,7 @@ CALL_NAMES = ("invoke", "retrieve", "get_relevant_documents")
 def record(
     retriever: Any,
     queries: Queries | Sequence[str],
-    k: int = 10,
+    k: int | None = None,
     *,
     file: str | Path | None = None,
     id_field: str | None = None,
@@ -31,7 +33,7 @@ def record(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RankedRun:
-    """Ask a retriever every query, and keep the ids of its first k documents as a run.
+    """Ask a retriever every query, and keep the ids of its documents as a run.
 
     Parameters
     ----------
@@ -40,8 +42,9 @@ def record(
         query, or of a query and k, that returns ids, documents or pairs of either with a score.
     queries : Queries or sequence of str
         The queries; texts alone are numbered from 0.
-    k : int
-        Documents per query at most.
+    k : int or None
+        Documents per query at most; None for as many as the retriever gives by itself. A function that takes a number
+        of documents is asked for k, for 10 if it has no number of its own.
     file : str, Path or None
         A .json file to write the run to.
     id_field : str or None
@@ -72,27 +75,37 @@ def record(
     >>> record(lambda query: ["d2", "d1"], ["a question"], k=1).documents
     {'0': ('d2',)}
     """
-    k, labelled = SET_SIZE.check(k), as_queries(queries)
+    k, labelled = None if k is None else SET_SIZE.check(k), as_queries(queries)
     ask = _find_call(retriever, k)
     report = with_cancellation(progress, stop, "stopped after {done} of {total} queries; nothing was written")
     names = _DocumentNames(id_field, corpus)
     documents: dict[str, tuple[str, ...]] = {}
+    repeated_ids: dict[str, None] = {}
     for query_index, (query_id, text) in enumerate(zip(labelled.ids, labelled.texts, strict=True)):
         report(query_index, len(labelled), "queries")
-        answer = list(_unwrap_answer(ask(text)))[:k]
+        answer = _unwrap_answer(ask(text))
+        if answer is None:
+            raise DataError(f"retriever must return documents for every query; query {query_id!r} got None")
+        answer = list(answer)[:k]
         ids = [names.find_id(document, query_id, rank) for rank, document in enumerate(answer, 1)]
         # Passages of one document share its id.
         documents[query_id] = tuple(dict.fromkeys(ids))
+        if len(documents[query_id]) < len(ids):
+            repeated_ids |= dict.fromkeys(doc_id for doc_id, count in Counter(ids).items() if count > 1)
     report(len(labelled), len(labelled), "queries")
     # Written at the end, and whole: half a run would look like a complete one.
     if file is not None:
         lists = {query_id: list(ids) for query_id, ids in documents.items()}
         write(Path(file).resolve(), json.dumps(lists, ensure_ascii=False, indent=1).encode("utf-8"))
-    return RankedRun(type(retriever).__name__ if file is None else Path(file).stem, documents)
+    name = type(retriever).__name__ if file is None else Path(file).stem
+    return RankedRun(name, documents, Notice.for_ids(REPEATED_REMARK, repeated_ids))
 
 
-def _find_call(retriever: Any, k: int) -> Callable[[str], Any]:
-    """Return the function by which a retriever is asked one query. Raises ParamError if there is none."""
+def _find_call(retriever: Any, k: int | None) -> Callable[[str], Any]:
+    """Return the function by which a retriever is asked one query. Raises ParamError if there is none.
+
+    k: documents to ask for, None for as many as it gives by itself
+    """
     for name in CALL_NAMES:
         if callable(method := getattr(retriever, name, None)):
             return lambda query: method(query)
@@ -110,8 +123,10 @@ def _find_call(retriever: Any, k: int) -> Callable[[str], Any]:
         return lambda query: retriever(query)
     by_position = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
     required = [each for each in by_position if each.default is each.empty]
-    takes_k = len(required) > 1 or any(each.name == "k" for each in by_position[1:2])
-    return (lambda query: retriever(query, k)) if takes_k else (lambda query: retriever(query))
+    # With a number of its own it is recorded as it answers in production.
+    takes_k = len(required) > 1 or (k is not None and any(each.name == "k" for each in by_position[1:2]))
+    n_asked = SET_SIZE.default if k is None else k
+    return (lambda query: retriever(query, n_asked)) if takes_k else (lambda query: retriever(query))
 
 
 def _unwrap_answer(answer: Any) -> Any:

@@ -143,7 +143,9 @@ def cancel_job(app, purpose):
 
 def pick(app, label, value):
     """Choose an option of a button group, by the group's label, and draw the page."""
-    next(group for group in app.button_group if group.label == label).set_value(value)
+    group = next((group for group in app.button_group if group.label == label), None)
+    assert group is not None, f"no choice {label!r} on the page: {texts(app)}"
+    group.set_value(value)
     return run(app)
 
 

@@ -62,3 +62,22 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(tmp_path):
     with pytest.raises(Cancelled):
         record(lambda query: ["a"], QUERIES, stop=stop, file=tmp_path / "run.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_function_with_a_number_of_its_own_is_recorded_as_it_answers():
+    def search(query, k=2):
+        return ["a", "b", "c"][:k]
+
+    assert set(record(search, QUERIES).documents.values()) == {("a", "b")}
+    assert set(record(search, QUERIES, 3).documents.values()) == {("a", "b", "c")}
+    assert set(record(lambda query, n: [f"d{i}" for i in range(n)], QUERIES).documents.values()) == {
+        tuple(f"d{i}" for i in range(10))
+    }
+
+
+def test_repeated_documents_and_no_answer_are_said():
+    run = record(lambda query: ["a", "b", "a"], QUERIES)
+    assert set(run.documents.values()) == {("a", "b")}
+    assert "documents came more than once in a list" in str(run.notices[0]) and "'a'" in str(run.notices[0])
+    with pytest.raises(DataError, match="retriever must return documents for every query; query '.*' got None"):
+        record(lambda query: None, QUERIES)
