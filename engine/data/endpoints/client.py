@@ -64,7 +64,7 @@ class ModelEndpoint:
         a broken connection are tried again, after the time that the server names. Raises Cancelled, and DataError for
         everything but an answer in JSON; a RefusalError says which status it had.
         """
-        # Only what may pass is tried again. A timeout, ours or the server's, is not, as the work may be done and counted.
+        # Only what may pass is tried again. A timeout, ours or the server's, is not: the work may be done and counted.
         # A connection that breaks off is, though its request may count twice: it happens too often to stop at.
         for n_tries in range(1, self._max_tries + 1):
             is_last = n_tries == self._max_tries
