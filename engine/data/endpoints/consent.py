@@ -10,6 +10,8 @@ from engine.progress import counted
 
 FREE_TOKENS = 100_000
 """Fewer tokens are sent without a word of consent."""
+ASKED_TOKENS = 1000
+"""Fewer tokens, a few typed queries, are sent without asking a person who can be asked."""
 
 
 @dataclass(frozen=True)
