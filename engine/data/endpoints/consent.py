@@ -81,7 +81,7 @@ def allow_tokens(
 ) -> Iterator[Allowance]:
     """Allow the work inside the block to send texts to the endpoints of endpoints.toml.
 
-    Without such a block a call sends fewer than 100,000 tokens, or nothing.
+    Without such a block a call sends fewer than 100,000 tokens in all, or nothing.
 
     Parameters
     ----------
