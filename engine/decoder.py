@@ -10,6 +10,7 @@ from torch import Tensor
 
 from engine.candidates import Candidates, get_corpus_rows, select_problems, without_autocast
 from engine.data.encoders import embed
+from engine.data.endpoints.consent import limit_tokens
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
 from engine.params import Declared, Whole, declare
@@ -228,6 +229,7 @@ def decode(decoder: Decoder, space: Space | Elsewhere, queries: QueryLike, k: in
     return decode_grid([decoder], space, queries, k)[0]
 
 
+@limit_tokens()
 @without_autocast
 def decode_grid(
     decoders: Sequence[Decoder], space: Space | Elsewhere, queries: QueryLike, k: int = 10

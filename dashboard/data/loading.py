@@ -124,17 +124,19 @@ def _draw_consent(source: Source, job: Job, keep_current: bool = False) -> bool:
 
     keep_current: as `begin_loading` takes it
     """
-    estimate = sending.find_estimate(source)
-    if estimate is None or job.running or job.error is None:
+    pending = sending.find_pending(source)
+    if pending is None or job.running or job.error is None:
         return False
 
-    def send() -> None:
+    def send(displayed: sending.PendingSend) -> None:
         """Agree, and load the corpus again; for a callback."""
-        sending.agree_to_send(source)
+        sending.agree_to_send(displayed)
         begin_loading(source, keep_current)
 
-    st.text(visible(f"This sends {estimate}. What came back is kept if you stop it."))
-    st.button("Send and embed", type="primary", key="data.send", icon=":material/upload:", on_click=send)
+    st.text(visible(f"This sends {pending.estimate}. What came back is kept if you stop it."))
+    st.button(
+        "Send and embed", type="primary", key="data.send", icon=":material/upload:", on_click=send, args=(pending,)
+    )
     return True
 
 

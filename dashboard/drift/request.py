@@ -10,6 +10,7 @@ import engine
 from dashboard.services.jobs import Job
 from dashboard.services.query_vectors import embed_missing
 from dashboard.services.request import JobRequest
+from dashboard.services.sending import allow_typed
 from dashboard.services.source import Loaded
 from engine.data import cache
 from engine.data.degrade import shorten_documents
@@ -169,7 +170,8 @@ def _shorten_corpus(loaded: Loaded, n_words: int | None, job: Job) -> Loaded:
     if n_words is None or encoder is None:
         return loaded
     corpus = shorten_documents(loaded.dataset.corpus, n_words)
-    embeddings = engine.embed(corpus, encoder=encoder.name, dtype=encoder.dtype, progress=job.report, stop=job.stop)
+    with allow_typed():
+        embeddings = engine.embed(corpus, encoder=encoder.name, dtype=encoder.dtype, progress=job.report, stop=job.stop)
     space = loaded.space.with_documents(corpus, embeddings)
     return replace(loaded, dataset=replace(loaded.dataset, corpus=corpus), space=space)
 

@@ -464,7 +464,7 @@ def _embed_corpus(source: Source, job: Job) -> Loaded:
     eager_queries = dataset.queries if 0 < len(dataset.queries) <= MAX_EAGER_QUERIES else None
     if own_embeddings is None:
         sending.require_agreement(source, dataset.corpus, eager_queries)
-    with sending.allow_agreed(source):
+    with sending.allow_agreed(source, dataset.corpus, eager_queries):
         embeddings = own_embeddings or engine.embed(dataset.corpus, progress=report, **options)
         query_vectors = None
         if eager_queries is not None and embeddings.encoder is not None:

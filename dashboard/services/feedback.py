@@ -16,6 +16,7 @@ import engine
 from dashboard.services import corpora
 from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo
+from dashboard.services.sending import allow_typed
 from dashboard.services.source import Loaded
 
 # Under its public name, `engine.orag`: embeddings that learn online from feedback (oRAG).
@@ -264,4 +265,5 @@ def _temperature_queries(loaded: Loaded) -> Embeddings | None:
     queries = origin.dataset.queries
     if not len(queries) or not origin.has_query_vectors:
         return None
-    return origin.vectors_of(queries) or engine.embed_queries(origin.space, queries.sample(MAX_TEMPERATURE_QUERIES))
+    with allow_typed():
+        return origin.vectors_of(queries) or engine.embed_queries(origin.space, queries.sample(MAX_TEMPERATURE_QUERIES))

@@ -5,6 +5,7 @@ from typing import Any
 import engine
 from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo
+from dashboard.services.sending import allow_typed
 from dashboard.services.source import Loaded
 from engine.data.encoders import read_embedded_texts
 from engine.values import Embeddings, Queries
@@ -34,10 +35,11 @@ def find_query_vectors(loaded: Loaded, queries: Queries) -> Embeddings | None:
 def embed_missing(loaded: Loaded, queries: Queries, job: Job) -> Embeddings:
     """Return the vectors of a corpus's queries, embedded by the job if neither memory nor disk has them.
 
-    Raises FrontierError if they cannot be embedded.
+    Raises FrontierError if they cannot be embedded, or a server would be sent more than a few typed queries.
     """
     vectors = find_query_vectors(loaded, queries)
     if vectors is None:
-        vectors = engine.embed_queries(loaded.space, queries, progress=job.report, stop=job.stop)
+        with allow_typed():
+            vectors = engine.embed_queries(loaded.space, queries, progress=job.report, stop=job.stop)
         _QUERY_VECTORS[loaded.space.embeddings.encoder, queries.digest] = vectors
     return vectors

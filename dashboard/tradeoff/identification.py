@@ -3,6 +3,7 @@
 import engine
 from dashboard.services.jobs import Job
 from dashboard.services.query_vectors import embed_missing, find_query_vectors
+from dashboard.services.sending import allow_typed
 from dashboard.services.source import Loaded
 from dashboard.session.query import find_first_split
 from engine.decoder import Decoder, decode
@@ -44,7 +45,8 @@ def build_example_run(loaded: Loaded, job: Job | None = None) -> RankedRun:
     queries = _select_example_queries(loaded)
     vectors = find_query_vectors(loaded, queries)
     if vectors is None:
-        vectors = engine.embed_queries(loaded.space, queries)
+        with allow_typed():
+            vectors = engine.embed_queries(loaded.space, queries)
     decoder = Decoder(engine.make("mmr", relevance_weight=EXAMPLE_WEIGHT), depth=min(EXAMPLE_DEPTH, len(loaded.space)))
     # On vectors of length 1 the cosine is the inner product, as which LangChain's utility computes it too.
     doc_ids, documents = loaded.space.corpus.ids, {}

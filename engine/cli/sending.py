@@ -5,10 +5,8 @@ import sys
 import click
 
 from engine.cli.output import confirm
-from engine.data.endpoints.consent import FREE_TOKENS, Allowance, Estimate, allow_tokens
+from engine.data.endpoints.consent import ASKED_TOKENS, FREE_TOKENS, Allowance, Estimate, allow_tokens
 
-ASKED_TOKENS = 1000
-"""Fewer tokens, a few typed queries, are sent without asking the person at the terminal."""
 REMEDY = "allow it by --yes, or by --max-tokens {limit}"
 
 

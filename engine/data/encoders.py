@@ -19,7 +19,7 @@ from engine.data import cache as store
 from engine.data import inventory, shipped
 from engine.data.endpoints.client import run_tasks
 from engine.data.endpoints.config import is_endpoint
-from engine.data.endpoints.consent import Estimate, estimate_texts, estimate_tokens, require_consent
+from engine.data.endpoints.consent import Estimate, estimate_tokens, require_consent
 from engine.data.endpoints.embeddings import EndpointEncoder, EndpointSource, find_endpoint
 from engine.data.models import encoder_model, precision
 from engine.data.models.encoder_model import Dtype, Encoder, ModelSource, Role
@@ -197,13 +197,15 @@ def estimate_sending(text_sources: Iterable[Corpus | Queries], encoder: str) -> 
     source = find_model(encoder) if is_endpoint(encoder) else None
     if not isinstance(source, EndpointSource):
         return None
-    missing_texts: list[str] = []
+    n_texts = n_tokens = 0
     for text_source in text_sources:
         _, texts, role = _resolve_inputs(text_source, None)
-        for span, key in _key_chunks(texts, source.digest, EndpointEncoder.dtype, role, source.prompt(role)):
+        prompt = source.prompt(role)
+        for span, key in _key_chunks(texts, source.digest, EndpointEncoder.dtype, role, prompt):
             if store.get(EMBEDDING_SECTION, key) is None:
-                missing_texts += texts[span.start : span.stop]
-    return estimate_texts(missing_texts, source.settings.host) if missing_texts else None
+                n_texts += len(span)
+                n_tokens += source.estimate(texts[span.start : span.stop], prompt).n_tokens
+    return Estimate(n_texts, n_tokens, source.settings.host) if n_texts else None
 
 
 def _send_spans(
@@ -222,7 +224,7 @@ def _send_spans(
         return
     host = encoder.source.settings.host
     missing_texts = (run.texts[index] for span, _ in missing_spans for index in span)
-    estimate = estimate_texts(missing_texts, host)
+    estimate = encoder.source.estimate(missing_texts, prompt)
     require_consent(estimate)
     # Nothing is mixed where nothing is cached.
     if use_cache:
@@ -252,7 +254,7 @@ def _send_spans(
                 store.put(LENGTH_SECTION, key, str(n_cut).encode())
             _store_chunk(key, rows.numpy(), is_typed)
         run.add_rows(span.start, rows)
-        n_tokens += estimate_texts((run.texts[index] for index in span), host).n_tokens
+        n_tokens += encoder.source.estimate((run.texts[index] for index in span), prompt).n_tokens
         report_tokens()
 
 
@@ -309,7 +311,7 @@ class TextEncoder:
         # A run without listeners: it reports no progress and cannot be stopped.
         run, prompt = _EmbeddingRun(texts, None, None, on_disk=False), self._model.source.prompt(role)
         if isinstance(self._model, EndpointEncoder):
-            require_consent(estimate_texts(texts, self._model.source.settings.host))
+            require_consent(self._model.source.estimate(texts, prompt))
         return _encode_texts(self._model, texts, role, prompt, BATCH_SIZE.check(32), run)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.data.encoders import TextEncoder
+from engine.data.endpoints.consent import allow_request
 from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import DataError, FrontierError
 from engine.integrations.candidates import build_selections
@@ -57,7 +58,7 @@ class Service:
         # A corpus smaller than k is answered whole.
         k = min(SET_SIZE.check(request.get("k", self.k)), len(self.space))
         # Models share one device, so requests take turns.
-        with self._turn:
+        with self._turn, allow_request():
             queries = self._read_queries(request.get("queries"), request.get("vectors"))
             ranking = decode(self.decoder, self.space, queries, k)
         selections = build_selections(ranking, self.space.corpus.ids)

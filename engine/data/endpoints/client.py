@@ -28,8 +28,10 @@ MAX_WAIT_SECONDS = 120.0
 MAX_TRIES = 6
 MAX_TYPED_WAIT_SECONDS, MAX_TYPED_TRIES = 5.0, 3
 """The same for a text that a person has typed, who waits for the answer, and with whom others may."""
-PASSING_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)} - {501, 505})
-"""Statuses of a server that may answer when it is asked again."""
+TIMEOUT_STATUSES = frozenset({408, 504, 522, 524, 598, 599})
+"""Statuses of a timeout: the server may have done the work, and counted it."""
+PASSING_STATUSES = frozenset({409, 425, 429, *range(500, 600)} - {501, 505} - TIMEOUT_STATUSES)
+"""Statuses of a server that may answer when it is asked again, and has not done the work."""
 
 
 class RefusalError(DataError):
@@ -58,11 +60,12 @@ class ModelEndpoint:
     def post(self, path: str, body: Any, stop: Stop | None = None) -> Any:
         """Send a request and return the answer's JSON values.
 
-        path: below the address, /embeddings say; stop: also ends a wait. A busy server (status 429 or 5xx) and a broken
-        connection are tried again, after the time that the server names. Raises Cancelled, and DataError for
+        path: below the address, /embeddings say; stop: also ends a wait. A busy server (429, 5xx but for timeouts) and
+        a broken connection are tried again, after the time that the server names. Raises Cancelled, and DataError for
         everything but an answer in JSON; a RefusalError says which status it had.
         """
-        # Only what may pass is tried again: a timeout is not, as the server may have done and counted the work.
+        # Only what may pass is tried again. A timeout, ours or the server's, is not: the work may be done and counted.
+        # A connection that breaks off is, though its request may count twice: it happens too often to stop at.
         for n_tries in range(1, self._max_tries + 1):
             is_last = n_tries == self._max_tries
             try:
@@ -100,7 +103,7 @@ class ModelEndpoint:
         Thread(target=send, daemon=True).start()
         deadline = time.monotonic() + settings.timeout
         while not future.done():
-            _check_stop(stop)
+            check_stop(stop)
             # A timeout of the connection alone would let a server that sends a byte at a time hold it for ever.
             if time.monotonic() > deadline:
                 raise NoAnswerError(
@@ -132,11 +135,11 @@ class ModelEndpoint:
         self.waiting = f"waiting for {self.settings.host} ({reason})"
         try:
             while (seconds_left := end_time - time.monotonic()) > 0:
-                _check_stop(stop)
+                check_stop(stop)
                 time.sleep(min(POLL_SECONDS, seconds_left))
         finally:
             self.waiting = ""
-        _check_stop(stop)
+        check_stop(stop)
 
     def _parse(self, reply: Reply) -> Any:
         """Return the JSON values of an answer. Raises DataError."""
@@ -153,6 +156,8 @@ class ModelEndpoint:
             remedy = f"it refuses the key in {key_env}" if key_env else "it asks for a key: name its variable, key_env"
         elif 300 <= reply.status < 400:
             remedy = "it sends the texts to another address, which is not followed: correct url"
+        elif reply.status in TIMEOUT_STATUSES:
+            remedy = "it ran out of time: lower batch, or go on later"
         elif reply.status == 404:
             remedy = "no such address or model: see url and the model's name"
         advice = f"; {remedy}" if remedy else ""
@@ -173,7 +178,7 @@ class ModelEndpoint:
         return DataError(f"{self.label} {problem}")
 
 
-def _check_stop(stop: Stop | None) -> None:
+def check_stop(stop: Stop | None) -> None:
     """Raise Cancelled if the work should stop."""
     if stop is not None and stop.is_set():
         raise Cancelled("stopped while a server was asked; what came back is kept")

@@ -40,6 +40,8 @@ _SECRET_VALUE = re.compile(
     r"://[^/]*@|\bBearer\s|\b(sk-|(hf|gsk|jina|xai|r8)_)[\w-]{16,}|(password|key|token)\s*=", re.IGNORECASE
 )
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_URL = re.compile(r"[!-~]*")  # ASCII without spaces and control characters, which a request cannot carry
+_MAX_LABEL_CHARACTERS = 63  # between two dots of a host's name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,15 +132,31 @@ def _build_settings(name: str, settings: Mapping[str, Any]) -> EndpointSettings:
         raise DataError(f"{location} must be named by letters, digits, dots, - and _, and begin with one of the first")
     ENDPOINTS_FILE.check_settings(EndpointSettings, name, settings)
     entry = EndpointSettings(name=name, **settings)
-    parts = urlsplit(entry.url)
-    host = parts.hostname or ""
-    if not host or parts.scheme not in ("http", "https") or parts.query or parts.fragment:
-        raise DataError(f'{location} needs url, the address before /embeddings, "https://api.example.com/v1" say')
-    # Unencrypted, the texts and the key could be read on their way.
-    if parts.scheme == "http" and not is_loopback(host):
-        raise DataError(f"{location} url must begin with https, as {host} is not this machine")
+    _check_url(location, entry.url)
     if not any(getattr(entry, task) for task in get_args(Task)):
         raise DataError(f"{location} names no model: write embeddings, rerank or chat")
     if entry.encoding_format not in ENCODING_FORMATS:
         raise DataError(f"{location} encoding_format must be one of {', '.join(ENCODING_FORMATS)}")
     return entry
+
+
+def _check_url(location: str, url: str) -> None:
+    """Check an address; location: of its entry, for the error. Raises DataError."""
+    needs_url = DataError(f'{location} needs url, the address before /embeddings, "https://api.example.com/v1" say')
+    if not _URL.fullmatch(url):
+        raise DataError(f"{location} url must be ASCII without spaces: write other characters as %20, say")
+    try:
+        parts = urlsplit(url)
+        # Read for its error: the library looks at a port only when it is asked for.
+        _ = parts.port
+    except ValueError:
+        raise needs_url from None
+    host = parts.hostname or ""
+    if not host or parts.scheme not in ("http", "https") or parts.query or parts.fragment:
+        raise needs_url
+    # A dot may end a name.
+    if not all(0 < len(label) <= _MAX_LABEL_CHARACTERS for label in host.removesuffix(".").split(".")):
+        raise DataError(f"{location} url names a host that cannot exist: 1 to 63 characters between two dots")
+    # Unencrypted, the texts and the key could be read on their way.
+    if parts.scheme == "http" and not is_loopback(host):
+        raise DataError(f"{location} url must begin with https, as {host} is not this machine")

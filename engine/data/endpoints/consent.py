@@ -10,6 +10,8 @@ from engine.progress import counted
 
 FREE_TOKENS = 100_000
 """Fewer tokens are sent without a word of consent."""
+ASKED_TOKENS = 1000
+"""Fewer tokens, a few typed queries, are sent without asking a person who can be asked."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,33 @@ class Allowance:
     ask: Callable[[Estimate], bool] | None  # asks a person beyond the limit; its consent holds for the block
     remedy: str  # what consents in its stead, for the error
     n_tokens: int = 0
+    is_agreed: bool = False  # True once a person lifted the limit
+
+    @property
+    def n_remaining(self) -> int | None:
+        """Number of tokens that may still be sent; None for no limit."""
+        return None if self.max_tokens is None or self.is_agreed else self.max_tokens - self.n_tokens
 
     def spend(self, estimate: Estimate) -> None:
         """Count texts that are about to be sent. Raises ConsentNeededError if they may not be."""
         n_tokens = self.n_tokens + estimate.n_tokens
-        if self.max_tokens is not None and n_tokens > self.max_tokens:
+        if self.n_remaining is not None and estimate.n_tokens > self.n_remaining:
             if self.ask is None or not self.ask(estimate):
                 raise _refuse(estimate, self.remedy, n_tokens)
             # Who agreed once is not asked in the middle of the same work again.
-            self.max_tokens = None
+            self.is_agreed = True
         self.n_tokens = n_tokens
+
+    def divide(self, n_processes: int) -> "Allowance":
+        """Spend all that may still be sent, and return each process's part of it."""
+        part = None if self.n_remaining is None else self.n_remaining // n_processes
+        self.n_tokens += (part or 0) * n_processes
+        # Nobody can be asked by another process.
+        return Allowance(part, None, self.remedy)
+
+    def take_back(self, part: "Allowance", n_processes: int, n_sent: int) -> None:
+        """Count what processes sent in place of what was divided among them."""
+        self.n_tokens += n_sent - (part.max_tokens or 0) * n_processes
 
 
 _ALLOWANCE: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
@@ -62,7 +81,7 @@ def allow_tokens(
 ) -> Iterator[Allowance]:
     """Allow the work inside the block to send texts to the endpoints of endpoints.toml.
 
-    Without such a block a call sends fewer than 100,000 tokens, or nothing.
+    Without such a block a call sends fewer than 100,000 tokens in all, or nothing.
 
     Parameters
     ----------
@@ -93,14 +112,42 @@ def allow_tokens(
         _ALLOWANCE.reset(token)
 
 
-def divide_allowance(n_processes: int) -> Allowance | None:
-    """Return each process's part of what the current block still allows; None outside of a block."""
-    allowance = _ALLOWANCE.get()
-    if allowance is None:
-        return None
-    remaining = None if allowance.max_tokens is None else (allowance.max_tokens - allowance.n_tokens) // n_processes
-    # Nobody can be asked by another process.
-    return Allowance(remaining, None, allowance.remedy)
+@contextmanager
+def limit_tokens(allowance: Allowance | None = None) -> Iterator[Allowance]:
+    """Count all that the work inside sends as one call's: by the block around it, else as without consent.
+
+    allowance: of the beginning of the same call, None at its beginning. Also a decorator.
+    """
+    current = _ALLOWANCE.get()
+    if current is not None:
+        yield current
+        return
+    allowance = allowance or Allowance(FREE_TOKENS - 1, None, "")
+    token = _ALLOWANCE.set(allowance)
+    try:
+        yield allowance
+    finally:
+        _ALLOWANCE.reset(token)
+
+
+@contextmanager
+def allow_request() -> Iterator[None]:
+    """Allow one request of a service as much as one call, whatever earlier ones sent.
+
+    What was allowed or limited without a question holds for all requests together.
+    """
+    current = _ALLOWANCE.get()
+    if current is not None and (current.max_tokens is None or current.ask is None):
+        yield
+        return
+    # Nobody who sends a request can be asked by this process.
+    with allow_tokens(FREE_TOKENS - 1, remedy="send fewer queries at a time, or serve with --yes"):
+        yield
+
+
+def find_allowance() -> Allowance | None:
+    """Return the allowance of the current block; None outside of one."""
+    return _ALLOWANCE.get()
 
 
 def adopt_allowance(allowance: Allowance | None) -> None:

@@ -6,7 +6,8 @@ import math
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -16,8 +17,9 @@ import torch
 from torch import Tensor
 
 from engine.data import cache
-from engine.data.endpoints.client import ModelEndpoint, RefusalError
+from engine.data.endpoints.client import POLL_SECONDS, ModelEndpoint, RefusalError, check_stop
 from engine.data.endpoints.config import ENDPOINT_PREFIX, EndpointSettings, config_path, read_endpoint
+from engine.data.endpoints.consent import Estimate, estimate_texts
 from engine.data.models.precision import PROBE_TEXTS
 from engine.errors import FrontierError
 from engine.progress import Stop
@@ -39,7 +41,8 @@ _TOO_LONG = re.compile(
 _TOKEN_COUNT = re.compile(r"\d{1,9}(?=\s*tokens?\b)|(?<=given: )\d{1,9}", re.IGNORECASE)
 _probes: dict[str, tuple[float, int]] = {}
 """Time of the last probe of a model, and the width of its vectors, by its digest."""
-_probe_lock = threading.Lock()
+_probe_locks: dict[str, threading.Lock] = {}
+"""One lock a model, by the key of its probes: whoever asks a fast server does not wait for a slow one."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ class EndpointSource:
     def prompt(self, role: Literal["document", "query"]) -> str:
         """Return the text that is put before every query or document."""
         return self.settings.query_prompt if role == "query" else self.settings.document_prompt
+
+    def estimate(self, texts: Iterable[str], prompt: str) -> Estimate:
+        """Estimate what embedding texts sends: each with its prompt, cut at the limit of characters."""
+        limit = self.settings.max_characters
+        return estimate_texts(((prompt + text)[:limit] for text in texts), self.settings.host)
 
 
 def find_endpoint(name: str) -> EndpointSource:
@@ -196,7 +204,7 @@ class EndpointEncoder:
         """
         digest = self.source.digest
         key = digest_of(["probes", digest, *PROBE_TEXTS[:N_PROBES]])
-        with _probe_lock:
+        with _hold_lock(_probe_locks.setdefault(key, threading.Lock()), stop):
             probed_at, dimension = _probes.get(key, (-math.inf, 0))
             if time.monotonic() - probed_at < PROBE_SECONDS:
                 self._dimension = dimension
@@ -221,6 +229,17 @@ class EndpointEncoder:
             f"{config_path()}",
             f"{problem}. To embed everything anew, a new version must be written under [{name}] in endpoints.toml",
         )
+
+
+@contextmanager
+def _hold_lock(lock: threading.Lock, stop: Stop | None) -> Iterator[None]:
+    """Hold a lock inside a with-block; the wait for it ends with a cancellation. Raises Cancelled."""
+    while not lock.acquire(timeout=POLL_SECONDS):
+        check_stop(stop)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _choose_length(text: str, reason: str) -> int:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from engine.data.endpoints.consent import allow_tokens
 from engine.decoder import Decoder, count_unmatched, decode, decode_grid, query_batch
 from engine.errors import Cancelled
 from engine.evaluation.aspects import Aspects, digest_of_aspects
@@ -80,8 +81,13 @@ class Task:
         return digests | name_duplicate_threshold(self.space, self.metrics, self.duplicate_threshold)
 
     def cells(self, packed_unit: Mapping[str, Any]) -> list[Cell]:
-        """Compute the cells of a packed unit on a cluster's worker, where nothing can be cancelled."""
-        return compute_unit(self, unpack_unit(packed_unit), lambda: False)
+        """Compute the cells of a packed unit on a cluster's worker, where nothing can be cancelled.
+
+        Raises ConsentNeededError if texts would be sent to a server of models.
+        """
+        # Neither a limit of tokens nor a key is known to another machine.
+        with allow_tokens(0, remedy="workers of a cluster send no texts: sweep on one machine"):
+            return compute_unit(self, unpack_unit(packed_unit), lambda: False)
 
     def measure_ranking(self, ranking: Ranking, k: int, without_self: bool | None = None) -> Measures:
         """Measure a ranking of the queries at k; without_self: of the decoder, as `measure` takes it."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from engine.data.endpoints.consent import Allowance, adopt_allowance, divide_allowance
+from engine.data.endpoints.consent import Allowance, adopt_allowance, find_allowance
 from engine.errors import Cancelled, FrontierError
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.compute import SWEEP_STOPPED, Task, Unit, compute_unit, pack_unit, unpack_unit
@@ -86,9 +86,11 @@ def _run_pool(
     halt_flag = spawn.RawValue("b", 0)
     n_processes = min(n_workers, len(waiting_units))
     # What may be sent to a server of models is known to this process alone.
-    worker_setup = (task, halt_flag, os.getpid(), divide_allowance(n_processes))
+    allowance, n_sent = find_allowance(), 0
+    part = None if allowance is None else allowance.divide(n_processes)
+    worker_setup = (task, halt_flag, os.getpid(), part)
     pool = ProcessPoolExecutor(n_processes, spawn, _init_worker, worker_setup)
-    running_units: dict[Future[list[Cell]], Unit] = {}
+    running_units: dict[Future[tuple[list[Cell], int]], Unit] = {}
     n_finished, lost_units, is_pool_alive = 0, [], True
     # A single worker gets one unit, which identifies the unit it died at; several have the next one queued.
     max_running = 2 * n_workers if n_workers > 1 else 1
@@ -107,13 +109,17 @@ def _run_pool(
             for future in done_futures:
                 unit = running_units.pop(future)
                 try:
-                    unit_cells = future.result()
+                    unit_cells, n_unit_tokens = future.result()
                 except BrokenProcessPool:
                     lost_units.append(unit)
                     is_pool_alive = False
                     continue
+                n_sent += n_unit_tokens
                 yield from unit_cells
                 n_finished += 1
+        # What a worker sent that died is not known, so that all that it was allowed counts.
+        if allowance is not None and part is not None and not lost_units:
+            allowance.take_back(part, n_processes, n_sent)
     finally:
         halt_flag.value = 1
         # A stopped sweep does not wait for its workers, which see the flag; a finished one does.
@@ -168,9 +174,15 @@ def _exit_with_parent(parent_pid: int) -> None:
     os._exit(1)
 
 
-def _compute_in_worker(packed_unit: Mapping[str, Any]) -> list[Cell]:
-    """Compute a packed unit in a worker process, on the task that `_init_worker` stored."""
-    return compute_unit(_WORKER_TASK, unpack_unit(packed_unit), lambda: bool(_WORKER_HALT.value))
+def _compute_in_worker(packed_unit: Mapping[str, Any]) -> tuple[list[Cell], int]:
+    """Compute a packed unit in a worker process, on the task that `_init_worker` stored.
+
+    Returns its cells, and the number of tokens that were sent to servers of models for it.
+    """
+    allowance = find_allowance()
+    n_before = 0 if allowance is None else allowance.n_tokens
+    cells = compute_unit(_WORKER_TASK, unpack_unit(packed_unit), lambda: bool(_WORKER_HALT.value))
+    return cells, 0 if allowance is None else allowance.n_tokens - n_before
 
 
 def run_on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop | None) -> Generator[Cell]:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import torch
 
+from engine.data.endpoints.consent import Allowance, limit_tokens
 from engine.decoder import SET_SIZE, Decoder, decoder_family
 from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects
@@ -199,10 +200,12 @@ def sweep(
         ("progress", progress, progress is None or callable(progress), "callable or None"),
         ("stop", stop, stop is None or hasattr(stop, "is_set"), "a threading.Event or None"),
     )
-    request = _check_request(
-        decoders, space, queries, qrels, k, metrics, split, aspects, store, answers, source, duplicate_threshold
-    )
-    return _iterate_cells(request, workers, cluster, progress or (lambda *_: None), stop)
+    # The queries are embedded here, and the rest is sent as cells are asked for: one call in all.
+    with limit_tokens() as allowance:
+        request = _check_request(
+            decoders, space, queries, qrels, k, metrics, split, aspects, store, answers, source, duplicate_threshold
+        )
+    return _iterate_cells(request, workers, cluster, progress or (lambda *_: None), stop, allowance)
 
 
 def stored_cells(
@@ -294,12 +297,17 @@ def check_list(values: Any, argument: str, expected: str, item_type: type = obje
 
 
 def _iterate_cells(
-    request: _SweepRequest, workers: int | None, cluster: str | None, progress: Progress, stop: Stop | None
+    request: _SweepRequest,
+    workers: int | None,
+    cluster: str | None,
+    progress: Progress,
+    stop: Stop | None,
+    allowance: Allowance,
 ) -> Iterator[Cell]:
     """Yield a sweep's cells: the stored ones, then the missing ones as they are computed and stored.
 
     A cell is the measurement of one decoder at one k. workers: processes on this machine, None for this one; cluster:
-    address of a Dask scheduler, None for none. Raises Cancelled when stopped.
+    address of a Dask scheduler, None for none; allowance: of the call. Raises Cancelled when stopped.
     """
     task, store, cell_keys = request.task, request.store, request.compute_keys()
     stored_keys = store.find_stored_keys(cell_keys.values()) if store else set()
@@ -319,7 +327,7 @@ def _iterate_cells(
         computed_cells = run_serial(task, units, stop)
     # Closing the generator ends its workers, whatever happens here.
     with closing(computed_cells):
-        for cell in computed_cells:
+        for cell in _limit_sending(computed_cells, allowance):
             if store:
                 store.put_cell(cell)
             n_done += 1
@@ -327,6 +335,18 @@ def _iterate_cells(
             yield cell
 
 
+def _limit_sending(cells: Iterator[Cell], allowance: Allowance) -> Iterator[Cell]:
+    """Yield cells that are computed under the limit of tokens of one call."""
+    # The limit is left before each cell is handed out: a block across a yield would hold for the caller's work too.
+    while True:
+        with limit_tokens(allowance):
+            cell = next(cells, None)
+        if cell is None:
+            return
+        yield cell
+
+
+@limit_tokens()
 def sweep_by_judges(
     decoders: Sequence[Decoder],
     space: Space | Elsewhere,

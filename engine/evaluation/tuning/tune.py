@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from engine.data.endpoints.consent import limit_tokens
 from engine.decoder import SET_SIZE, Decoder, explain_ignored_scorer
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
@@ -47,6 +48,7 @@ StageChoice = tuple[Stage, TunedChoice, dict[str, Any]]
 TRIALS = Whole(64, "trials", 1, 100_000, name="trials", help="Settings a search tries.")
 
 
+@limit_tokens()
 def tune(
     name: str,
     space: Space,
@@ -173,6 +175,7 @@ def tune(
     return study.run([family], family.make_decoder(make(baseline_name)), n_trials=trials, every_value=values == "all")
 
 
+@limit_tokens()
 def choose(
     space: Space,
     queries: Queries | Embeddings,

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+import engine
+from dashboard.drift.request import _shorten_corpus
 from dashboard.services import corpora, roots, sending
 from dashboard.services.jobs import Job
+from dashboard.services.query_vectors import embed_missing
 from engine.data.endpoints.config import ENDPOINTS_FILE
 from engine.errors import DataError, FrontierError
 from engine.progress import counted
@@ -47,7 +50,7 @@ def test_texts_are_sent_once_a_visitor_agrees_to_the_estimate(server, tmp_path):
     pages.press(app, "data.send")
     assert len(pages.load(chosen).dataset.corpus) == n_documents
     pages.run(app)
-    assert "Loaded with 2 encoders" in pages.texts(app) and sending.find_estimate(chosen) is None
+    assert "Loaded with 2 encoders" in pages.texts(app) and sending.find_pending(chosen) is None
     assert {path for path, _ in server.requests} == {EMBEDDINGS}
 
 
@@ -64,12 +67,60 @@ def test_more_than_was_agreed_to_is_asked_again(server, tmp_path):
     corpus = pages.load(replace(source, encoder="bundled")).dataset.corpus
     with pytest.raises(FrontierError, match="would send"):
         sending.require_agreement(source, corpus, None)
-    sending.agree_to_send(source)
+    sending.agree_to_send(sending.find_pending(source))
     sending.require_agreement(source, corpus, None)
     with pytest.raises(FrontierError, match="would send"):
         sending.require_agreement(
             source, replace(corpus, texts=tuple(f"{text} and more" for text in corpus.texts)), None
         )
+
+
+def test_an_agreement_holds_for_these_texts_this_server_and_one_load(server, home, tmp_path):
+    source = replace(pages.csv_source(tmp_path / "fish.csv", pages.PETS), encoder=ENCODER)
+    corpus = pages.load(replace(source, encoder="bundled")).dataset.corpus
+    fewer = replace(corpus, texts=tuple(text[:3] for text in corpus.texts))
+
+    def refuse(*arguments):
+        with pytest.raises(FrontierError, match="would send"):
+            sending.require_agreement(source, *arguments)
+        return sending.find_pending(source)
+
+    displayed = refuse(corpus, None)
+    # Another visitor's estimate takes its place on the page, not in the consent.
+    other = refuse(fewer, None)
+    sending.agree_to_send(displayed)
+    sending.require_agreement(source, corpus, None)
+    assert refuse(fewer, None) == other
+    server.write_settings(home, url=server.url.replace("127.0.0.1", "localhost"))
+    assert refuse(corpus, None).estimate.host.startswith("localhost")
+    server.write_settings(home)
+    with pytest.raises(ZeroDivisionError), sending.allow_agreed(source, corpus, None):
+        raise ZeroDivisionError
+    sending.require_agreement(source, corpus, None)
+    with sending.allow_agreed(source, corpus, None):
+        pass
+    refuse(corpus, None)
+
+
+def test_pages_send_no_more_than_a_few_typed_queries_unasked(server, tmp_path):
+    source = replace(pages.csv_source(tmp_path / "rats.csv", pages.PETS), encoder=ENCODER)
+    corpora.get_loading_job(source).join(patient(60))
+    sending.agree_to_send(sending.find_pending(source))
+    corpora.drop_load(source, corpora.get_loading_job(source))
+    loaded = pages.load(source)
+    server.requests.clear()
+    queries = engine.Queries.of([f"query {number} {'word ' * 30}" for number in range(40)])
+    many = Job("embed", lambda job: embed_missing(loaded, queries, job))
+    many.join(patient(60))
+    assert many.error.startswith("This would send 40 texts, about 2")
+    texts = tuple(f"{text} {'word ' * 900}" for text in loaded.dataset.corpus.texts)
+    long = replace(loaded, dataset=replace(loaded.dataset, corpus=replace(loaded.dataset.corpus, texts=texts)))
+    shorten = Job("shorten", lambda job: _shorten_corpus(long, 800, job))
+    shorten.join(patient(60))
+    assert shorten.error.startswith("This would send") and server.requests == []
+    few = Job("embed", lambda job: embed_missing(loaded, engine.Queries.of(["a query"]), job))
+    few.join(patient(60))
+    assert few.error is None and "a query" in server.texts()
 
 
 def test_only_names_of_the_file_are_taken(server, home):
@@ -95,7 +146,7 @@ def test_warming_up_asks_no_server(server, tmp_path, monkeypatch):
     monkeypatch.setattr(corpora, "FIRST_PAGE_SECONDS", 0)
     source = replace(pages.csv_source(tmp_path / "birds.csv", pages.PETS), encoder=ENCODER)
     corpora.get_loading_job(source).join(patient(60))
-    sending.agree_to_send(source)
+    sending.agree_to_send(sending.find_pending(source))
     corpora.drop_load(source, corpora.get_loading_job(source))
     pages.load(source)
     n_requests = len(server.requests)

@@ -8,6 +8,7 @@ import engine
 from engine.integrations import server
 from engine.integrations.server import Service, build_app
 from support.instances import random_rows
+from support.model_server import KEY, KEY_ENV, ModelServer
 from support.rankings import space_of
 
 MMR = engine.Decoder(engine.make("mmr", relevance_weight=0.4))
@@ -133,3 +134,18 @@ def test_on_loopback_only_loopback_names_are_answered():
 def test_requests_of_a_stranger_are_refused_by_a_sentence(own, body, status):
     found = own.post("/answer", content=body)
     assert found.status_code == status and found.json()["error"]
+
+
+def test_requests_do_not_add_up_to_the_limit_of_the_command(home, monkeypatch):
+    monkeypatch.setenv(KEY_ENV, KEY)
+    with ModelServer() as models:
+        models.write_settings(home)
+        corpus = engine.Corpus(("a", "b"), ("red apple", "blue sky"))
+        service = Service(MMR, engine.Space(corpus, engine.embed(corpus, "endpoint:mine")), k=1)
+        with engine.allow_tokens(100, ask=lambda estimate: pytest.fail("asked inside a request")):
+            for number in range(4):
+                assert service.answer({"queries": [f"query {number} {'word ' * 40}"]})["answers"]
+        texts = models.texts()
+        with engine.allow_tokens(100), pytest.raises(engine.FrontierError, match="would send"):
+            service.answer({"queries": ["word " * 400]})
+        assert models.texts() == texts

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import engine
+from engine.data.endpoints import consent
+from engine.data.endpoints.consent import find_allowance
 from engine.errors import Cancelled, DataError, FrontierError
 from engine.progress import report_to
 from support.cli import run
@@ -73,6 +75,30 @@ def test_the_command_line_reranks_by_it(tmp_path):
     assert os.environ["FRONTIER_HOME"] not in str(tmp_path)
 
 
+def test_the_limit_without_a_block_is_of_the_call_not_of_its_decoders(model_server, monkeypatch):
+    space, batch = word_space(35)
+    monkeypatch.setattr(consent, "FREE_TOKENS", 600)
+    queries, rerank = engine.Queries.of(batch.texts), engine.make("endpoint_reranker")
+    qrels = engine.Qrels({query: {space.corpus.ids[0]: 1} for query in queries.ids})
+    decoders = [engine.Decoder(engine.make("top_k"), rerank=rerank, depth=depth) for depth in range(3, 25, 3)]
+    with pytest.raises(FrontierError, match="would send") as caught:
+        list(engine.sweep(decoders, space, queries, qrels, 3, ["recall"]))
+    pairs = [(body["query"], text) for _, body in model_server.requests for text in body["documents"]]
+    sent = sum(consent.estimate_tokens(text.encode()) for pair in pairs for text in pair)
+    # No single decoder sends as much.
+    assert 0 < sent < 600 and caught.value.estimate.n_tokens < 600 and find_allowance() is None
+
+
+def test_all_that_a_search_of_settings_sends_is_one_call():
+    space, batch = word_space(36)
+    queries, rerank, allowances = engine.Queries.of(batch.texts), engine.make("endpoint_reranker"), []
+    qrels = {"dev": engine.Qrels({query: {space.corpus.ids[0]: 1} for query in queries.ids})}
+    options = {"k": 3, "points": 2, "metrics": ["recall"], "test": None}
+    options["like"] = engine.Decoder(engine.make("top_k"), rerank=rerank, depth=5)
+    engine.tune("mmr", space, queries, qrels, seen=lambda _: allowances.append(find_allowance()), **options)
+    assert len(set(map(id, allowances))) == 1 and allowances[0].n_tokens > 0 and find_allowance() is None
+
+
 @pytest.mark.deep
 def test_workers_of_a_sweep_may_send_what_the_caller_allows(demo):
     dataset, space = demo
@@ -82,5 +108,6 @@ def test_workers_of_a_sweep_may_send_what_the_caller_allows(demo):
     sweep = {"k": 3, "metrics": ("recall",), "store": None, "workers": 1}
     with engine.allow_tokens(10), pytest.raises(FrontierError, match="would send"):
         list(engine.sweep(decoders, space, queries, dataset.qrels["dev"], **sweep))
-    with engine.allow_tokens():
+    with engine.allow_tokens() as allowance:
         assert len(list(engine.sweep(decoders, space, queries, dataset.qrels["dev"], **sweep))) == 2
+    assert 0 < allowance.n_tokens < 20_000

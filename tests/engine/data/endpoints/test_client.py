@@ -35,6 +35,15 @@ def test_a_busy_server_is_asked_again(server, status):
     assert len(server.requests) == 3
 
 
+@pytest.mark.parametrize("status", [408, 504, 524])
+def test_a_timeout_that_the_server_tells_is_not_asked_again(server, status):
+    """The work may have been done, and counted."""
+    server.faults.append(status_fault(status, Retry_After="0"))
+    with pytest.raises(DataError, match=f"status {status}: .*; it ran out of time: lower batch, or go on later"):
+        ask()
+    assert len(server.requests) == 1
+
+
 def test_who_typed_a_text_is_not_kept_waiting(server):
     endpoint = ModelEndpoint(read_endpoint("mine"), is_typed=True)
     server.faults.append(status_fault(429, Retry_After="30"))

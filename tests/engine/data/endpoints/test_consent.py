@@ -7,7 +7,7 @@ import pytest
 import engine
 from engine.data.endpoints import consent
 from engine.data.endpoints.client import RefusalError
-from engine.data.endpoints.consent import Estimate, divide_allowance, require_consent
+from engine.data.endpoints.consent import Estimate, allow_request, find_allowance, limit_tokens, require_consent
 from engine.data.endpoints.transport import NoAnswerError
 from engine.errors import FrontierError
 from support.processes import start_python
@@ -53,13 +53,61 @@ def test_a_person_is_asked_once_in_a_block():
         require_consent(SMALL)
 
 
-def test_processes_get_equal_parts_of_what_is_left():
-    assert divide_allowance(2) is None
-    with engine.allow_tokens(300_000):
+def test_processes_get_equal_parts_of_what_is_left_and_no_token_twice():
+    assert find_allowance() is None
+    with engine.allow_tokens(300_000) as allowance:
         require_consent(SMALL)
-        assert divide_allowance(2).max_tokens == 100_000
-    with engine.allow_tokens():
-        assert divide_allowance(3).max_tokens is None
+        part = allowance.divide(2)
+        assert (part.max_tokens, allowance.divide(2).max_tokens, allowance.n_remaining) == (100_000, 0, 1)
+        allowance.take_back(part, 2, 30_000)
+        assert allowance.n_tokens == 129_999
+    with engine.allow_tokens() as allowance:
+        part = allowance.divide(3)
+        allowance.take_back(part, 3, 500)
+        assert part.max_tokens is None and allowance.n_tokens == 500
+
+
+def test_one_call_sends_fewer_than_a_hundred_thousand_tokens_in_all():
+    @limit_tokens()
+    def call(n):
+        for _ in range(n):
+            require_consent(SMALL)
+
+    call(1)
+    call(1)
+    with pytest.raises(FrontierError, match=r"would send.*engine.allow_tokens\(199998"):
+        call(2)
+    with engine.allow_tokens(200_000) as allowance:
+        call(2)
+    assert allowance.n_tokens == 199_998
+
+
+def test_a_request_of_a_service_is_a_call_unless_somebody_set_the_limit():
+    def answer():
+        with allow_request():
+            require_consent(SMALL)
+
+    def never(_):
+        raise AssertionError("nobody can be asked in a request")
+
+    with engine.allow_tokens(999, ask=never):
+        answer()
+        answer()
+        with allow_request(), pytest.raises(FrontierError, match="send fewer queries at a time, or serve with --yes"):
+            require_consent(LARGE)
+    with engine.allow_tokens(150_000):
+        answer()
+        with pytest.raises(FrontierError, match="would send"):
+            answer()
+    with engine.allow_tokens(None, ask=never), allow_request():
+        require_consent(LARGE)
+
+
+def test_who_agreed_to_a_corpus_did_not_agree_to_large_requests():
+    with engine.allow_tokens(999, ask=lambda estimate: True):
+        require_consent(LARGE)
+        with allow_request(), pytest.raises(FrontierError, match="would send"):
+            require_consent(LARGE)
 
 
 def test_errors_pass_between_processes():

@@ -139,6 +139,44 @@ def test_large_sends_need_consent_and_small_ones_none(server):
             engine.embed(corpus_of([f"another {text} {'and more words ' * 3}" for text in TEXTS * 3]), MINE)
 
 
+def test_prompts_are_estimated_and_cut_as_they_are_sent(server, home):
+    corpus = corpus_of(TEXTS[:20])
+    server.write_settings(home, document_prompt="p" * 3000, query_prompt="q" * 3000)
+    assert 20_000 < estimate_sending([corpus], MINE).n_tokens < 21_000
+    for send in (lambda: engine.embed(corpus, MINE), lambda: TextEncoder(MINE)(["a"], "query")):
+        with engine.allow_tokens(500), pytest.raises(FrontierError, match="would send"):
+            send()
+    assert server.requests == []
+    server.write_settings(home, document_prompt="p" * 3000, max_characters=30)
+    assert estimate_sending([corpus], MINE).n_tokens == 20 * 12
+    with engine.allow_tokens(20 * 12) as allowance:
+        engine.embed(corpus, MINE)
+    assert allowance.n_tokens == 20 * 12 and max(map(len, server.texts())) == 30
+
+
+def test_a_fast_server_is_not_kept_waiting_by_the_probes_of_a_slow_one(server, home, go):
+    server.faults.append(lambda handler, body: go.wait())
+    slow = TextEncoder(MINE)
+    asking = threading.Thread(target=lambda: slow(["a"], "query"))
+    asking.start()
+    try:
+        while not server.requests:
+            time.sleep(0.01)
+        server.write_settings(home, version="2")
+        fast = TextEncoder(MINE)(["a"], "query")
+        assert fast.shape == (1, 16) and not go.is_set()
+        # Who asks the slow one too can go away.
+        server.write_settings(home)
+        stop = threading.Event()
+        threading.Timer(0.05, stop.set).start()
+        with pytest.raises(Cancelled):
+            engine.embed(["b"], MINE, stop=stop)
+        assert not go.is_set()
+    finally:
+        go.set()
+        asking.join()
+
+
 @pytest.mark.parametrize("count_tokens", [False, True])
 def test_texts_too_long_are_cut_and_counted(server, count_tokens):
     server.always = too_long_fault(300, count_tokens)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import engine
-from engine.evaluation.sweep import executors
+from engine.data.endpoints.consent import Estimate, require_consent
+from engine.evaluation.sweep import compute, executors
 from engine.evaluation.sweep.compute import MAX_BLOCK_QUERIES, Task, collect_digests, embed_for_space
 from engine.evaluation.sweep.executors import MAX_WORKER_DEATHS
 from engine.evaluation.sweep.store import Store
@@ -197,6 +198,14 @@ def test_a_unit_whose_worker_always_dies_is_given_up_after_the_others(tmp_path, 
     deaths = count_units(trail_path)[1, 5]
     assert MAX_WORKER_DEATHS <= deaths <= 2 * MAX_WORKER_DEATHS
     assert len(list_walkers(trail_path)) <= 2 * (deaths + 1), "no more pools than deaths"
+
+
+def test_a_worker_of_a_cluster_sends_no_texts(monkeypatch):
+    """Its allowance would be a new one for every unit."""
+    monkeypatch.setattr(compute, "unpack_unit", lambda unit: unit)
+    monkeypatch.setattr(compute, "compute_unit", lambda task, unit, stop: require_consent(Estimate(1, 2, "h")))
+    with pytest.raises(engine.FrontierError, match=r"would send 1 text.*workers of a cluster send no texts"):
+        compute.Task.cells(None, {})
 
 
 def test_without_dask_it_says_what_to_install(trail, monkeypatch):
