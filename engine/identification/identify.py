@@ -50,6 +50,8 @@ MIN_LISTS = 6
 MAX_CONTENDERS = 40
 """Hypotheses, of those that are not worse by more than chance, that may count as one with the best."""
 N_SIGN_PATTERNS = 10_000
+MIN_SORTED_SHARE, SORTING_SLACK = 0.95, 1e-5
+"""Share of lists in order of relevance from which all are said to be; rounding of a difference of relevance."""
 UNTRIED_REMARK = f"encoders whose vectors are in the cache too were not tried, as {MAX_ENCODERS} are at most"
 N_EXAMPLES = 10
 N_FURTHER = 10
@@ -195,8 +197,18 @@ def _judge(read: ReadRun, compared: ComparedVectors, settings: HypothesisSetting
     )  # fmt: skip
     rival_labels = tuple(each.family.label for each in rivals)
     n_documents = len(compared.vectors[None].space)
-    sentences = describe_verdict(identification, rival_labels, n_documents, MIN_LISTS, is_explained)
+    is_sorted = not is_explained and _are_sorted(compared.vectors[None])
+    sentences = describe_verdict(identification, rival_labels, n_documents, MIN_LISTS, is_explained, is_sorted)
     return replace(identification, sentences=sentences)
+
+
+def _are_sorted(vectors: RunVectors) -> bool:
+    """Return True if nearly all lists are in order of relevance, but for rounding."""
+    n_sorted = 0
+    for query_vector, rows in zip(vectors.lists.batch.vectors, vectors.lists.rows, strict=True):
+        relevance = (vectors.space.vectors[np.asarray(rows)] @ query_vector).double()
+        n_sorted += bool((relevance.diff() <= SORTING_SLACK).all())
+    return n_sorted >= MIN_SORTED_SHARE * len(vectors.lists.rows)
 
 
 def _find_beaten(ranked: Sequence[Explanation], lists: RunLists, seed: int) -> list[bool]:

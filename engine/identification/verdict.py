@@ -12,6 +12,11 @@ from engine.wording import decimal, percent
 
 LANGCHAIN_FETCH_K = 20
 """Documents that LangChain's stores fetch for MMR where fetch_k is not given."""
+SORTED_LISTS = (
+    "The lists are in order of relevance, and leave out more relevant documents: either the documents were chosen and "
+    "then sorted again, or an index misses many of them. Record the lists before they are sorted."
+)
+"""What is said where nothing explains a run but its order."""
 MIN_INVERSION = 0.02
 """Distance of λ from ½ from which a λ and its inverse are different settings."""
 MAX_LISTED = 3
@@ -23,12 +28,13 @@ NEW_EMBEDDINGS = (
 
 
 def describe_verdict(
-    identification: Identification, rivals: tuple[str, ...], n_documents: int, min_lists: int, is_explained: bool
-) -> tuple[str, ...]:
+    identification: Identification, rivals: tuple[str, ...], n_documents: int, min_lists: int, is_explained: bool,
+    is_sorted: bool = False,
+) -> tuple[str, ...]:  # fmt: skip
     """Return what made a run in sentences, the most important first.
 
     rivals: labels of hypotheses that are not worse by more than chance; min_lists: fewer lists are never sure;
-    is_explained: the best explains enough of the picks
+    is_explained: the best explains enough of the picks; is_sorted: the lists are in order of relevance
     """
     best = identification.best
     sentences = [_describe_result(identification, rivals, n_documents, min_lists, is_explained)]
@@ -47,7 +53,8 @@ def describe_verdict(
             f"The vectors of {_join(identification.weaker_encoders)} explain much less of a sample of the lists."
         )
     if not is_explained and identification.n_lists >= min_lists and identification.k > 1:
-        sentences.append(NEW_EMBEDDINGS)
+        # An order of relevance by these vectors shows that they are the system's.
+        sentences.append(SORTED_LISTS if is_sorted else NEW_EMBEDDINGS)
     if not identification.sure and identification.further:
         asked = ", ".join(map(repr, identification.further[:MAX_LISTED]))
         sentences.append(f"Queries on which the two nearest differ, and that have no list yet: {asked}.")
@@ -143,20 +150,20 @@ def _translate(hypothesis: Hypothesis, n_documents: int) -> Iterator[str]:
         )
     elif selector.window == 1:
         yield (
-            f"In LlamaIndex mmr_threshold={_number(weight)} with {depth} candidates: only the similarity to the last "
-            "pick counts, so that a document may repeat an earlier one."
+            f"Only the similarity to the last pick counts, so that a document may repeat an earlier one. So it is in "
+            f"LlamaIndex (mmr_threshold={_number(weight)}, {depth} candidates); LangChain compares with all picks."
         )
     low, high = hypothesis.interval
     # An inverted λ of ½ is ½, so nothing could be told.
     if abs(weight - 0.5) > MIN_INVERSION and not low <= 0.5 <= high:
         yield (
-            f"If you set lambda_mult or mmr_threshold to {_number(1 - weight)}, your store inverts it: its 1 is "
-            f"diversity. If you set diversity to {_number(weight)}, it takes that for the weight of relevance."
+            f"If you set lambda_mult or mmr_threshold to {_number(weight)}, or diversity to {_number(1 - weight)}, it "
+            f"does what you set. If you set lambda_mult or mmr_threshold to {_number(1 - weight)}, your store inverts "
+            f"it; so does one whose diversity you set to {_number(weight)}."
         )
-    if hypothesis.decoder.depth == LANGCHAIN_FETCH_K:
-        yield (
-            f"A pool of {LANGCHAIN_FETCH_K} is LangChain's default: if you set fetch_k to more, it was not passed on."
-        )
+    if hypothesis.decoder.depth is not None:
+        default = ", as LangChain has it where nothing is set" if depth == LANGCHAIN_FETCH_K else ""
+        yield f"The pool is {depth}{default}: if you set fetch_k to another number, it was not passed on."
 
 
 def _number(value: float) -> str:

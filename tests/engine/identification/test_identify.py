@@ -5,6 +5,7 @@ import pytest
 
 import engine
 from engine import DataError, ParamError
+from engine.identification.verdict import NEW_EMBEDDINGS, SORTED_LISTS
 from support.identified_runs import (
     N_LISTED,
     decode_run,
@@ -45,7 +46,9 @@ def check_found(identification, name, window, weight, depth):
     [
         (list_langchain, None, 0.5, 20, "lambda_mult=0.5, fetch_k=20"),
         (list_langchain, None, 0.3, 30, "If you set lambda_mult or mmr_threshold to 0.7, your store inverts it"),
-        (list_llama_index, 1, 0.6, 20, "mmr_threshold=0.6 with 20 candidates"),
+        (list_llama_index, 1, 0.6, 20, "LlamaIndex (mmr_threshold=0.6, 20 candidates)"),
+        (list_langchain, None, 0.7, 10, "The pool is 10: if you set fetch_k to another number, it was not passed on"),
+        (list_langchain, None, 0.7, 20, "or diversity to 0.3, it does what you set"),
         (list_qdrant, None, 0.6, 25, "diversity=0.4 with 25 candidates"),
     ],
 )
@@ -56,6 +59,16 @@ def test_other_programs_are_found_by_their_lists(world, list_rows, window, weigh
     assert any(sentence in text for text in identification.sentences), identification.sentences
     assert identification.n_lists == N_LISTED and identification.n_picks == 5 * N_LISTED
     assert json.loads(json.dumps(identification.as_json()))["sure"]
+
+
+def test_lists_that_were_sorted_again_are_said_to_be_so(world):
+    space, queries = world
+    chosen = list_langchain(space, queries, 0.3, 20)
+    relevance = queries.vectors @ space.vectors.T
+    sorted_rows = [sorted(rows, key=lambda row, q=q: -float(relevance[q, row])) for q, rows in enumerate(chosen)]
+    identification = engine.identify(name_lists(space, queries, sorted_rows), space, queries)
+    assert not identification.sure
+    assert SORTED_LISTS in identification.sentences and NEW_EMBEDDINGS not in identification.sentences
 
 
 @pytest.mark.parametrize(
