@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from importlib import import_module
 from typing import Any
@@ -80,9 +80,27 @@ def lazy(target_path: str) -> Callable[..., Any]:
     return lambda *args, **kwargs: getattr(import_module(module), function_name)(*args, **kwargs)
 
 
+ALLOWANCE_KEY = "engine.cli.sending"
+"""Key in click's context of what --yes and --max-tokens allow the command to send."""
+
+
 def runs_in(module_name: str) -> Decorator:
     """Return a decorator that replaces a command's empty body by the function of its name in a module."""
-    return lambda declared: wraps(declared)(lazy(f"{module_name}:{declared.__name__}"))
+
+    def decorate(declared: Any) -> Any:
+        """Return the command that runs the function, which may send what its options allow."""
+        run = lazy(f"{module_name}:{declared.__name__}")
+
+        @wraps(declared)
+        def command(*arguments: Any, **options: Any) -> Any:
+            """Run the function of the module."""
+            # Only here, and not as the options are read: an option after them may be wrong, and nothing runs then.
+            with click.get_current_context().meta.pop(ALLOWANCE_KEY, nullcontext()):
+                return run(*arguments, **options)
+
+        return command
+
+    return decorate
 
 
 class Meter:

@@ -4,8 +4,9 @@ import sys
 
 import click
 
+from engine.cli.group import ALLOWANCE_KEY
 from engine.cli.output import confirm
-from engine.data.endpoints.consent import ASKED_TOKENS, FREE_TOKENS, Allowance, Estimate, allow_tokens
+from engine.data.endpoints.consent import ASKED_TOKENS, FREE_TOKENS, Estimate, allow_tokens
 
 REMEDY = "allow it by --yes, or by --max-tokens {limit}"
 
@@ -14,14 +15,13 @@ def allow_sending(context: click.Context, _parameter: click.Parameter, is_allowe
     """Let the command send texts without a limit if --yes is given; else ask where somebody can answer."""
     # The callbacks of all commands come here, so that whatever imports this must be light.
     limit = (ASKED_TOKENS if _can_ask() else FREE_TOKENS) - 1
-    context.meta[__name__] = context.with_resource(allow_tokens(None if is_allowed else limit, ask=_ask, remedy=REMEDY))
+    context.meta[ALLOWANCE_KEY] = allow_tokens(None if is_allowed else limit, ask=_ask, remedy=REMEDY)
 
 
 def limit_sending(context: click.Context, _parameter: click.Parameter, max_tokens: int | None) -> None:
     """Let the command send as many tokens as --max-tokens says, and no more, without asking."""
     if max_tokens is not None:
-        allowance: Allowance = context.meta[__name__]
-        allowance.max_tokens, allowance.ask = max_tokens, None
+        context.meta[ALLOWANCE_KEY] = allow_tokens(max_tokens, remedy=REMEDY)
 
 
 def _can_ask() -> bool:

@@ -5,6 +5,7 @@ from click.testing import CliRunner
 
 from dashboard.serve import main
 from engine.cli import sending
+from engine.data.endpoints.consent import find_allowance
 from support.model_server import KEY, KEY_ENV, ModelServer
 
 
@@ -60,3 +61,9 @@ def test_a_terminal_is_not_asked_about_typed_queries_of_an_embedded_corpus(serve
     assert decode("--yes").exit_code == 0
     monkeypatch.setattr(sending, "_can_ask", lambda: True)
     assert "go on?" not in decode("--query", "another query", input="").output
+
+
+def test_what_was_allowed_ends_with_the_command_also_one_with_a_wrong_option(server, decode):
+    for flags in (("--yes",), ("--yes", "-k", "many"), ("--max-tokens", "5", "--split", "none")):
+        decode(*flags)
+        assert find_allowance() is None, flags
