@@ -26,7 +26,7 @@ class PendingSend:
 
 
 _PENDING: Memo[tuple[str, str], PendingSend] = Memo(MAX_REMEMBERED)
-"""What waits for consent, by the path of the corpus and the encoder."""
+"""Texts that wait for consent, by the path of the corpus and the encoder."""
 _AGREED_TOKENS: Memo[str, int] = Memo(MAX_REMEMBERED)
 """Tokens that a visitor agreed to, by the key of what is sent, until that is loaded."""
 

@@ -29,7 +29,7 @@ MIN_REFUTING_PICKS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class HypothesisSettings:
-    """What is tried on every encoder's vectors.
+    """Settings of the hypotheses that are tried on every encoder's vectors.
 
     decoders: as `engine.identify` takes them; depth_index: the only depth of the pool, None for any; seed: of samples
     """

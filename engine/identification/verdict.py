@@ -16,7 +16,7 @@ SORTED_LISTS = (
     "The lists are in order of relevance, and leave out more relevant documents: either the documents were chosen and "
     "then sorted again, or an index misses many of them. Record the lists before they are sorted."
 )
-"""What is said where nothing explains a run but its order."""
+"""Sentence for a run of which nothing but its order is explained."""
 MIN_INVERSION = 0.02
 """Distance of λ from ½ from which a λ and its inverse are different settings."""
 MAX_LISTED = 3
@@ -24,7 +24,7 @@ NEW_EMBEDDINGS = (
     "Not tried, as it needs new embeddings: another encoder, queries without the encoder's prompt, documents without "
     "their titles. Embed the corpus so, and identify the run again."
 )
-"""What is offered where nothing explains a run."""
+"""Offer where nothing explains a run."""
 
 
 def describe_verdict(

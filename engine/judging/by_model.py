@@ -69,7 +69,7 @@ _FENCE = re.compile(r"^\s*```\w*\s*|\s*```\s*$")
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What a model said of one pair: a grade, or None with the reason why there is none."""
+    """Answer of a model for one pair: a grade, or None with the reason why there is none."""
 
     grade: int | None
     reason: str
@@ -167,7 +167,7 @@ def read_answer(response: Any) -> ModelAnswer | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelJudging:
-    """How many pairs a model has judged."""
+    """Counts of the pairs that a model has judged."""
 
     name: str  # of the judge
     pairs: int

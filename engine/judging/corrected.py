@@ -1,4 +1,4 @@
-"""What people's and a model's grades of ranked lists tell together, and the order in which people grade then.
+"""Standings by people's and a model's grades of ranked lists together, and the order in which people grade then.
 
 The people's queries are those of which they graded every document that the systems return: a query of which they saw
 a part would have another Recall than the model's. They must be a random sample of the model's. So those that people
@@ -28,7 +28,7 @@ METRIC = "recall"
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectedStanding:
-    """What a model's grades, corrected by people's, tell of the systems.
+    """Standing of the systems by a model's grades, corrected by people's.
 
     decision: None as long as people have graded too little, and for a judge that is no use; reason: why, else ""
     """

@@ -27,7 +27,7 @@ FIRST_WAIT_SECONDS = 1.0
 MAX_WAIT_SECONDS = 120.0
 MAX_TRIES = 6
 MAX_TYPED_WAIT_SECONDS, MAX_TYPED_TRIES = 5.0, 3
-"""The same for a text that a person has typed, who waits for the answer, and with whom others may."""
+"""Limits for a text that a person has typed, who waits for the answer, and with whom others may."""
 TIMEOUT_STATUSES = frozenset({408, 504, 522, 524, 598, 599})
 """Statuses of a timeout: the server may have done the work, and counted it."""
 PASSING_STATUSES = frozenset({409, 425, 429, *range(500, 600)} - {501, 505} - TIMEOUT_STATUSES)

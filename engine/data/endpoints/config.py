@@ -12,7 +12,7 @@ from engine.data.settings_file import SettingsFile, read_secret
 from engine.errors import DataError
 
 Task = Literal["embeddings", "rerank", "chat"]
-"""What a model of an endpoint does, and the setting that names this model."""
+"""Task of a model of an endpoint, and the setting that names this model."""
 ENDPOINT_PREFIX = "endpoint:"
 """Beginning of an encoder's name that stands for an entry of the file."""
 EXAMPLE = """\

@@ -37,7 +37,7 @@ class ConsentNeededError(FrontierError):
 
 @dataclass
 class Allowance:
-    """What may be sent inside an `allow_tokens` block, and what was."""
+    """Tokens that may be sent inside an `allow_tokens` block, and those that were."""
 
     max_tokens: int | None  # in all, None for no limit
     ask: Callable[[Estimate], bool] | None  # asks a person beyond the limit; its consent holds for the block

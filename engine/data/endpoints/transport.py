@@ -28,7 +28,7 @@ _SECRET_PART_CHARACTERS = 6
 
 
 class Reply(NamedTuple):
-    """What a server answered: status, headers and the body, of an error its beginning."""
+    """Answer of a server: status, headers and the body, of an error its beginning."""
 
     status: int
     headers: Message
