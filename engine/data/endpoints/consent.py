@@ -104,7 +104,13 @@ def allow_tokens(
     ...     allowance.n_tokens
     0
     """
-    allowance = Allowance(max_tokens, ask, remedy)
+    with _use_allowance(Allowance(max_tokens, ask, remedy)) as allowance:
+        yield allowance
+
+
+@contextmanager
+def _use_allowance(allowance: Allowance) -> Iterator[Allowance]:
+    """Have an allowance count what the work inside the block sends."""
     token = _ALLOWANCE.set(allowance)
     try:
         yield allowance
@@ -122,12 +128,8 @@ def limit_tokens(allowance: Allowance | None = None) -> Iterator[Allowance]:
     if current is not None:
         yield current
         return
-    allowance = allowance or Allowance(FREE_TOKENS - 1, None, "")
-    token = _ALLOWANCE.set(allowance)
-    try:
-        yield allowance
-    finally:
-        _ALLOWANCE.reset(token)
+    with _use_allowance(allowance or Allowance(FREE_TOKENS - 1, None, "")) as used:
+        yield used
 
 
 @contextmanager
