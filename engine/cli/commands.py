@@ -244,6 +244,12 @@ def compare() -> None:
 @split_option("The split that chooses.", default="dev", name="--dev")
 @split_option("The split that reports; none for no report.", name="--test")
 @click.option("--halve", is_flag=True, help="Choose on one half of the split --dev and report on the other.")
+@option(
+    "--model-judged",
+    metavar="FILE",
+    help="A model's judgements of more queries, in a form that --qrels takes: those of --dev, a random sample of them, "
+    "correct it. For diverse alone.",
+)
 @SIZE_OPTION
 @POINTS
 @option("--trials", type=int, default=64, help="Settings tried beyond two parameters.")

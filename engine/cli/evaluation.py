@@ -27,7 +27,7 @@ from engine.cli.inputs import (
     say_own_documents,
     select_judged,
 )
-from engine.cli.model_judge import measure_by_model
+from engine.cli.model_judge import ModelJudgements, add_model_judgements, measure_by_model
 from engine.cli.output import echo, echo_json, echo_lines, format_columns, nan_to_none, or_dash, pick_fields, write_text
 from engine.data.answers import containing_documents, match_answers, read_answers
 from engine.decoder import DEPTH, Decoder, explain_ignored_scorer
@@ -405,7 +405,7 @@ def compare(
     decided_curves = exact_curves if judged is None else ()
     estimates = None if study else estimate_on_axes(curve, decided_curves, table.cells[0], model_cells)
     decision = decide_for_report(estimates)
-    decision = decision if judged is None else judged.describe(decision)
+    decision = decision and decision.with_agreement(None if judged is None else judged.agreement)
     # The headroom is what a perfect choice of setting for each query would gain.
     comparisons, headroom = summarize_comparisons(rows), compute_headroom(cells, y_name, k) if oracle else ()
     strata = swept.stratify(cells, k, other_systems)
@@ -416,10 +416,10 @@ def compare(
         groups |= _verdict_to_json(study, decision)
         groups |= {"wins": [{**asdict(data), "wins": data.wins._asdict()} for data in rows]} if wins else {}
         groups |= {"oracle": list(map(asdict, headroom))} if oracle else {}
+        groups |= {"next_queries": judged.next_queries} if judged else {}
         front = _frontier_to_json(curve, cells, table.rows[0][0], comparisons)
         return echo_json({**front, "table": table.as_json(), **groups})
-    if verdict := study or decision:
-        echo("\n".join(verdict.sentences) + "\n")
+    _echo_verdict(study or decision, judged)
     echo(f"Not dominated in {x_name}@{k} and {y_name}@{k}, over {curve.queries:,} queries:")
     echo_lines(f"  {p.x:.4f}  {p.y:.4f}  {p.name}" for p in curve.front)
     echo_lines(filter(None, [curve.remark]))
@@ -435,6 +435,12 @@ def compare(
     if oracle:
         echo(f"\n{METRICS[y_name].title}@{k} of each method's settings:\n{_format_headroom(headroom)}")
     echo_lines(map("written: {}".format, files))
+
+
+def _echo_verdict(verdict: PastStudy | Decision | None, judged: ModelJudgements | None) -> None:
+    """Print a study's verdict or a decision, and which queries a person should judge next beside a model."""
+    paragraphs = ["\n".join(verdict.sentences) if verdict else "", judged.sentence if judged else ""]
+    echo_lines(f"{paragraph}\n" for paragraph in paragraphs if paragraph)
 
 
 def _frontier_to_json(curve: Frontier, cells: Sequence[Any], baseline: str, summary: str) -> dict[str, Any]:
@@ -522,6 +528,7 @@ def tune(
     dev: str,
     test: str,
     halve: bool,
+    model_judged: str | None,
     k: int,
     execution: dict[str, Any],
     target: str | None,
@@ -545,6 +552,8 @@ def tune(
         The split that chooses and the one that confirms.
     halve : bool
         Make both of one split.
+    model_judged : str or None
+        The file of a model's judgements, which those of the dev split correct.
     k : int
         The size of the sets.
     execution : dict
@@ -579,28 +588,37 @@ def tune(
         qrels = dataset.qrels
         if halve:
             qrels, splits = split_in_half(dataset.qrels[dev], search["seed"]), ["dev", "test"]
-        space = embed_corpus(dataset, source, progress=meter)
         queries = select_judged(dataset.queries, qrels, splits)
+        queries, judge_arguments = add_model_judgements(dataset, queries, source, model_judged, dev, meter)
+        tune_arguments |= judge_arguments
+        space = embed_corpus(dataset, source, progress=meter)
         say_own_documents(space, queries, meter, without_self, KEEP_SELF)
         vectors = embed_and_warn(space, queries, progress=meter)
         split_roles = dict(zip(("dev", "test"), [*splits, None], strict=False))
-        stop_event = threading.Event()
-        try:
-            tuning_result = tune_function(
-                space=space, queries=vectors, qrels=qrels, objective=tuning_objective, k=k, aspects=dataset.aspects,
-                source=source_column, progress=meter, stop=stop_event, **split_roles, **execution, **tune_arguments,
-            )  # fmt: skip
-        except KeyboardInterrupt:
-            stop_event.set()
-            raise Cancelled(f"what is finished is in {store_file}; the same command goes on from there") from None
-    request: dict[str, Any] = {"select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k}
-    request |= {"halve": halve, "limits": reference.limits, "objective": tuning_objective.text}
+        tuning_result = _tune_until_stopped(
+            tune_function, store_file, space=space, queries=vectors, qrels=qrels, objective=tuning_objective, k=k,
+            aspects=dataset.aspects, source=source_column, progress=meter, **split_roles, **execution, **tune_arguments,
+        )  # fmt: skip
+    request = {
+        "select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k, "halve": halve,
+        "limits": reference.limits, "objective": tuning_objective.text, "model_judged": model_judged,
+    }  # fmt: skip
     # The study is stored only once it is complete, with its name in the list; its cells are stored as they finish.
     subject = "every decoder" if selector == "all" else selector or retrieve or ""
     record_study(Store(store_file), tuning_result, subject, {**request, **split_roles, **search})
     _echo_tuned(tuning_result, store_file, as_json)
     if target and not as_json:
         _echo_export(tuning_result.decoder, target, source, space, vectors, tuning_result.k)
+
+
+def _tune_until_stopped(tune_function: Callable[..., Tuned], store_file: str, **arguments: Any) -> Tuned:
+    """Tune; after Ctrl-C say in the error how to go on."""
+    stop_event = threading.Event()
+    try:
+        return tune_function(stop=stop_event, **arguments)
+    except KeyboardInterrupt:
+        stop_event.set()
+        raise Cancelled(f"what is finished is in {store_file}; the same command goes on from there") from None
 
 
 def _check_tuning_splits(dataset: Dataset, splits: Sequence[str]) -> None:

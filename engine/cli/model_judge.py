@@ -9,32 +9,36 @@ import click
 
 from engine.cli.finished_sweep import FinishedSweep, OtherSystems, find_self_rule, find_source_column, load_swept_space
 from engine.cli.group import Meter
-from engine.cli.inputs import embed_and_warn
+from engine.cli.inputs import CorpusOptions, embed_and_warn
 from engine.data.files import split_suffix
-from engine.evaluation.corrected_judge import name_judge
-from engine.evaluation.decision import Decision
+from engine.evaluation.corrected_judge import find_judged_queries, name_judge
 from engine.evaluation.judge_agreement import JudgeAgreement, check_judge
 from engine.evaluation.metrics import METRICS
+from engine.evaluation.next_queries import list_next_queries
 from engine.evaluation.runs import read_run
 from engine.evaluation.sweep.cell import decoder_from_json
 from engine.evaluation.sweep.compute import DUPLICATE_ENTRY
 from engine.evaluation.sweep.sweep import sweep
 from engine.stages import methods
-from engine.values import Dataset, Qrels, explain_missing_split
+from engine.values import Dataset, Qrels, Queries, explain_missing_split
+
+N_NAMED_QUERIES = 5
+"""Queries that are named as those to judge next."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelJudgements:
-    """A finished sweep's settings as a model judged them, and its agreement with the person."""
+    """A finished sweep's settings as a model judged them, its agreement with the person, and what to judge next."""
 
     cells: Sequence[Any]
     agreement: JudgeAgreement
+    next_queries: tuple[str, ...]  # ids of those that only the model judged, the most useful to a person first
 
-    def describe(self, decision: Decision | None) -> Decision | None:
-        """Return a decision that used these judgements, with the agreement on the grades."""
-        if decision is None or decision.judge is None:
-            return decision
-        return replace(decision, judge=replace(decision.judge, agreement=self.agreement))
+    @property
+    def sentence(self) -> str:
+        """The queries to judge next, in words; "" where the person judged all."""
+        names = ", ".join(self.next_queries[:N_NAMED_QUERIES])
+        return f"To narrow the intervals, judge these queries next: {names}." if names else ""
 
 
 def measure_by_model(
@@ -84,7 +88,25 @@ def measure_by_model(
             run = read_run(run_file, by_model.corpus.ids, queries.ids)
             self_rule = find_self_rule(person_cells)
             cells.append(run.build_cell(space, vectors, qrels, k, metrics, without_self=self_rule, **facts))
-    return ModelJudgements(cells=name_judge(cells, name), agreement=agreement)
+    person_queries = find_judged_queries([cell for cell in person_cells if cell.k == k], swept.up)
+    next_queries = list_next_queries(person_queries, cells, swept.up)
+    return ModelJudgements(cells=name_judge(cells, name), agreement=agreement, next_queries=next_queries)
+
+
+def add_model_judgements(
+    dataset: Dataset, queries: Queries, source: CorpusOptions, model_file: str | None, split: str, meter: Meter
+) -> tuple[Queries, dict[str, Any]]:
+    """Read a model's judgements for `tune`; return the queries with those that it judged, and further arguments.
+
+    dataset: as the person judged it; queries: those that the person judged; model_file: of judgements in any form that
+    --qrels takes, whose name is the model's; None for no model. Raises UsageError for a file of several splits without
+    this one.
+    """
+    if model_file is None:
+        return queries, {}
+    model_qrels, model_queries = _select_split(replace(source, qrels=model_file).load(meter), split)
+    arguments = {"model_judged": model_qrels, "judge": split_suffix(Path(model_file))[0]}
+    return dataset.queries.only({*queries.ids, *model_queries.ids}), arguments
 
 
 def _select_split(dataset: Dataset, split: str) -> tuple[Qrels, Any]:

@@ -1,12 +1,13 @@
 """Values and sentences of a decision: the settings that keep a budget, and how sure that is."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from engine.decoder import Decoder
 from engine.evaluation.corrected_judge import JudgeUse
 from engine.evaluation.frontier import TIME_AXIS
+from engine.evaluation.judge_agreement import JudgeAgreement
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, title_of
 from engine.evaluation.paired import TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
@@ -108,6 +109,12 @@ class Decision:
         """True if the sure setting or the bet would be another, were documents relevant from the next grade only."""
         after = self.next_level
         return after is not None and (_is_other(self.sure, after.sure) or _is_other(self.bet, after.bet))
+
+    def with_agreement(self, agreement: JudgeAgreement | None) -> "Decision":
+        """Return the decision with a model's agreement with the person; unchanged without a model or an agreement."""
+        if self.judge is None or agreement is None:
+            return self
+        return replace(self, judge=replace(self.judge, agreement=agreement))
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; `decoder_from_json` of engine.evaluation.sweep.cell reads the decoders."""

@@ -139,6 +139,4 @@ def compute_corrected_standing(
         decision = decide(people_cells, baseline=people_cells[0], metric=METRIC, k=k, model_judged=model_cells)
     except DataError as error:
         return CorrectedStanding(decision=None, reason=f"{judge} is no help yet: {error}.")
-    if decision.judge is not None:
-        decision = replace(decision, judge=replace(decision.judge, agreement=agreement))
-    return CorrectedStanding(decision=decision)
+    return CorrectedStanding(decision=decision.with_agreement(agreement))

@@ -229,15 +229,6 @@ def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list
 
     Raises Cancelled when stopped, between blocks of queries or inside a slow stage.
     """
-    return compute_unit_by_judges((task,), unit, is_stopped)[0]
-
-
-def compute_unit_by_judges(tasks: Sequence[Task], unit: Unit, is_stopped: Callable[[], bool]) -> list[list[Cell]]:
-    """Decode and time the decoders of a unit once, and measure them for each task; return the cells of each.
-
-    tasks: those of one sweep by several judgements, which differ in nothing else. Raises as `compute_unit` does.
-    """
-    task = tasks[0]
     # Slow stages look for a stop object of their own, which asks `is_stopped`; progress is reported as before.
     with report_to(current_reporter()[0], cast(Stop, SimpleNamespace(is_set=is_stopped))):
         rankings, decode_seconds = _decode_in_blocks(task, unit, is_stopped)
@@ -249,15 +240,14 @@ def compute_unit_by_judges(tasks: Sequence[Task], unit: Unit, is_stopped: Callab
             measure_latency(unit.decoders[0], task.space, task.vectors, k, 0, is_stopped)
         # Without timing, each decoder's share of the time that the unit took.
         milliseconds, n_calls = 1000 * decode_seconds / len(unit.decoders), 0
-        cells: list[list[Cell]] = [[] for _ in tasks]
+        cells = []
         for decoder, ranking in zip(unit.decoders, rankings, strict=True):
             if is_stopped():
                 raise Cancelled(SWEEP_STOPPED)
             for k in unit.ks:
                 if is_timed:
                     milliseconds, n_calls = measure_latency(decoder, task.space, task.vectors, k, budget_s, is_stopped)
-                for judged_task, judged_cells in zip(tasks, cells, strict=True):
-                    judged_cells.append(_measure_cell(judged_task, decoder, ranking, k, milliseconds, n_calls))
+                cells.append(_measure_cell(task, decoder, ranking, k, milliseconds, n_calls))
         return cells
 
 

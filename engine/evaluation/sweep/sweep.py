@@ -16,7 +16,6 @@ from engine.data.endpoints.consent import Allowance, limit_tokens
 from engine.decoder import SET_SIZE, Decoder, decoder_family
 from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects
-from engine.evaluation.corrected_judge import name_judge
 from engine.evaluation.duplicate_threshold import check_duplicate_threshold
 from engine.evaluation.metrics import METRICS, check_metrics
 from engine.evaluation.sweep.cell import Cell, compute_cell_key
@@ -24,7 +23,6 @@ from engine.evaluation.sweep.compute import (
     Task,
     Unit,
     collect_digests,
-    compute_unit_by_judges,
     embed_for_space,
     group_nested_sizes,
 )
@@ -344,53 +342,6 @@ def _limit_sending(cells: Iterator[Cell], allowance: Allowance) -> Iterator[Cell
         if cell is None:
             return
         yield cell
-
-
-@limit_tokens()
-def sweep_by_judges(
-    decoders: Sequence[Decoder],
-    space: Space | Elsewhere,
-    queries: Queries | Embeddings,
-    judges: Mapping[str, Qrels],
-    k: int | Sequence[int],
-    metrics: Sequence[str],
-    *,
-    store: Store | str | Path | None = None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
-    **options: Any,
-) -> dict[str, list[Cell]]:
-    """Sweep queries once and measure the rankings by several judges; return each one's cells, with its name in them.
-
-    A query that a judge did not judge has no value by it. judges: name → judgements, "" for the person; options:
-    split, aspects, source and duplicate_threshold, as `sweep` takes them. Raises as `sweep` does.
-    """
-    arguments: dict[str, Any] = {"split": "", "aspects": None, **options}
-    requests = [
-        _check_request(decoders, space, queries, qrels, k, metrics, store=store, **arguments)
-        for qrels in judges.values()
-    ]
-    results: list[dict[str, Cell]] = []
-    for request in requests:
-        keys = request.compute_keys().values()
-        stored = request.store.read_cells(request.store.find_stored_keys(keys)) if request.store else ()
-        results.append({cell.key: cell for cell in stored})
-    # A unit is decoded if any judge's cell of it is missing.
-    first, missing = requests[0], set[tuple[Decoder, int]]()
-    for request, cells in zip(requests, results, strict=True):
-        missing |= {each for each, key in request.compute_keys().items() if key not in cells}
-    units, tasks = list(_iterate_units(first.decoders, first.ks, missing)), [request.task for request in requests]
-    for n_done, unit in enumerate(units):
-        if progress is not None:
-            progress(n_done, len(units), "sweeping")
-        unit_cells = compute_unit_by_judges(tasks, unit, lambda: stop is not None and stop.is_set())
-        for cells, computed in zip(results, unit_cells, strict=True):
-            for cell in computed:
-                if first.store:
-                    first.store.put_cell(cell)
-                cells[cell.key] = cell
-    named = zip(judges, results, strict=True)
-    return {name: name_judge(cells.values(), name) if name else list(cells.values()) for name, cells in named}
 
 
 def _iterate_units(decoders: Sequence[Decoder], ks: Sequence[int], missing: set[tuple[Decoder, int]]) -> Iterator[Unit]:

@@ -19,12 +19,14 @@ from engine.evaluation.decide import OptionEstimates, estimate_options
 from engine.evaluation.decision import COST_METRICS, Decision, Option, find_best
 from engine.evaluation.duplicate_threshold import check_duplicate_threshold
 from engine.evaluation.exact_frontier import compute_exact_frontiers, list_path_decoders
+from engine.evaluation.judge_agreement import UNNAMED_JUDGE
 from engine.evaluation.metrics import map_values, mean_of_defined, title_of
 from engine.evaluation.splits import select_judged_queries
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, bootstrap_means
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import DECODER_GROUP_SIZE, sweep
+from engine.evaluation.tuning.model_judge import TuningJudge
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective, TunedChoice
 from engine.evaluation.tuning.search_space import Settings, measure_distance_from_default, search
 from engine.evaluation.tuning.tuned import N_DRAWS, NEAR_SHARE, Candidate, Gap, Tuned, average_over, compare_cells
@@ -77,6 +79,8 @@ def tune(
     seen: Callable[[Cell], None] | None = None,
     source: str | None = None,
     duplicate_threshold: float | None = None,
+    model_judged: Qrels | None = None,
+    judge: str = UNNAMED_JUDGE,
 ) -> Tuned:
     """Find the best parameters of a selector or scorer for an objective: chosen on dev, reported on test.
 
@@ -140,6 +144,11 @@ def tune(
         The metadata column of the corpus that names the sources, for the metric `unique_sources`; by default like's.
     duplicate_threshold : float or None
         The cosine from which on two documents are near-duplicates, for the metric `redundancy`, as `measure` takes it.
+    model_judged : Qrels or None
+        A model's judgements of more queries than dev judges, which dev corrects: its queries must be a random sample of
+        the model's. Those of test are left out. For the aim "diverse" alone.
+    judge : str
+        The model's name, for sentences.
 
     Returns
     -------
@@ -171,6 +180,7 @@ def tune(
     study = _Study.build(
         objective, k, options, (queries, qrels, dev, test), reported,
         {"store": Store.open_store(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
+        TuningJudge.build(model_judged, judge, queries, qrels, dev, test),
     )  # fmt: skip
     return study.run([family], family.make_decoder(make(baseline_name)), n_trials=trials, every_value=values == "all")
 
@@ -200,6 +210,8 @@ def choose(
     per_source: int | None = None,
     source: str | None = None,
     without_self: bool | None = None,
+    model_judged: Qrels | None = None,
+    judge: str = UNNAMED_JUDGE,
 ) -> Tuned:
     """Choose the best decoder for an objective on dev, and test all candidates on test.
 
@@ -254,6 +266,11 @@ def choose(
         The metadata column of the corpus that names the sources, for `per_source` and the metric `unique_sources`.
     without_self : bool or None
         The treatment of queries that are documents, as a Decoder takes it.
+    model_judged : Qrels or None
+        A model's judgements of more queries than dev judges, which dev corrects: its queries must be a random sample of
+        the model's. Those of test are left out. For the aim "diverse" alone.
+    judge : str
+        The model's name, for sentences.
 
     Returns
     -------
@@ -275,6 +292,7 @@ def choose(
         objective, k, {"space": space, "aspects": aspects, "stop": stop, "source": source},
         (queries, qrels, dev, test), (),
         {"store": Store.open_store(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
+        TuningJudge.build(model_judged, judge, queries, qrels, dev, test),
     )  # fmt: skip
     limit_column = None if per_source is None else source
     reference = replace(make_baseline(), per_source=per_source, source=limit_column, without_self=without_self)
@@ -391,12 +409,13 @@ class _Study:
     resamples: int
     report: Progress
     on_cell: Callable[[Cell], None] | None  # called with each cell of dev
+    model: TuningJudge | None  # beside dev's judgements
 
     @classmethod
     def build(
         cls, objective: Any, k: int, options: Mapping[str, Any], judged_data: tuple[Any, Any, str, str | None],
         metrics: Iterable[str], sweep_options: Mapping[str, Any], seed: int, resamples: int, progress: Progress | None,
-        on_cell: Callable[[Cell], None] | None,
+        on_cell: Callable[[Cell], None] | None, model: TuningJudge | None,
     ) -> "_Study":  # fmt: skip
         """Check a tuning's arguments, and store them as the steps of the study take them.
 
@@ -407,6 +426,10 @@ class _Study:
         objective = Objective(objective) if isinstance(objective, str) else objective
         if not isinstance(objective, Objective):
             raise ParamError(f"objective must be an Objective or its aim; got {objective!r}")
+        if model is not None and not objective.constrained:
+            raise ParamError(
+                f'objective must be "diverse" where model_judged is given, whose loss it corrects; got {objective.text}'
+            )
         by_split, qrels = select_judged_queries(*judged_data), judged_data[1]
         reported = dict.fromkeys((*metrics, *objective.metrics))
         # What a choice that keeps Recall costs in other metrics is said beside it.
@@ -421,6 +444,7 @@ class _Study:
             resamples=RESAMPLES.check(resamples),
             report=progress or (lambda *_: None),
             on_cell=on_cell,
+            model=model,
         )
 
     @property
@@ -477,6 +501,7 @@ class _Study:
         points = tuple(dev_cells if several else tried_cells[0].values())
         decision = None if estimates is None else estimates.decide(objective.share, confirm=test_cells.values())
         if decision is not None:
+            decision = decision.with_agreement(None if self.model is None else self.model.agreement)
             choice = TunedChoice(0, decision.sure is not None, " ".join(decision.sentences))
         return Tuned(
             objective=objective, k=k, dev=self.dev, test=test_split, several=several,
@@ -506,8 +531,16 @@ class _Study:
             left_out.append(tuple(_format_cell(cell, base) for cell in cells.values() if cell not in answering))
             # None is found if the caller fixed the path's parameter, or if another parameter is free as well.
             on_paths += map(family.make_decoder, filter(family.find_path_selector, cells))
-        curves = list(map(self._compute_curve, list_path_decoders(on_paths, space) if every_value else ()))
-        estimates = estimate_options([*points, *curves], baseline=base, metric=RELEVANT, objective=DIVERSE, k=k)
+        path_decoders = list_path_decoders(on_paths, space) if every_value else ()
+        curves = list(map(self._compute_curve, path_decoders))
+        model_points = None
+        if self.model is not None:
+            model_options = {**self.options, **self.sweep_options, "progress": self.report}
+            model_points = self.model.measure(points, model_options)
+            model_points += [self._compute_curve(decoder, self.model.split_options) for decoder in path_decoders]
+        estimates = estimate_options(
+            [*points, *curves], baseline=base, metric=RELEVANT, objective=DIVERSE, k=k, model_judged=model_points
+        )
         decision = estimates.decide(objective.share, with_next_level=False)
         best_options = [_find_best_option(family, decision) for family in families]
         if decision.sure is None and decision.bet is not None and not several:
@@ -561,12 +594,14 @@ class _Study:
             choices.append(choice)
         return candidates, _move_best_first(objective, candidates, base, k) if several else choices[0]
 
-    def _compute_curve(self, path_decoder: Decoder) -> Curve:
-        """Compute the exact curve on dev of a decoder whose selector has a path."""
+    def _compute_curve(self, path_decoder: Decoder, split_options: Mapping[str, Any] | None = None) -> Curve:
+        """Compute the exact curve of a decoder whose selector has a path; split_options: queries, by default dev's."""
         cost_metrics = COST_METRICS if self.objective.constrained else ()
         options = {**self.options, "metrics": (*self.objective.metrics, *cost_metrics)}
         options["set_sizes"] = (options.pop("k"),)
-        (curve,) = compute_exact_frontiers(path_decoder, **self.splits[self.dev], **options, progress=self.report)
+        (curve,) = compute_exact_frontiers(
+            path_decoder, **(split_options or self.splits[self.dev]), **options, progress=self.report
+        )
         return curve
 
     def _find_best(

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,6 +69,39 @@ def test_sentences_name_the_model_its_queries_and_its_agreement(files, store):
     assert re.search(
         r"Orakel-7b gives your grade to \d\d% of \d+ documents \(κ 0\.\d\d, 0\.\d\d to 0\.\d\d\)\.", output
     )
+
+
+def test_queries_to_judge_next_are_those_that_only_the_model_judged(files, store):
+    output = run("compare", store, *list_flags(files, "Orakel-7b"))
+    (names,) = re.findall(r"judge these queries next: (.*)\.", output)
+    values = json.loads(run("compare", store, *list_flags(files, "Orakel-7b"), "--json"))
+    person = {line.split()[0] for line in Path(files["person"]).read_text().splitlines()}
+    assert values["next_queries"][:5] == names.split(", ")
+    assert len(values["next_queries"]) == files["queries"] - N_PERSON and not person & set(values["next_queries"])
+
+
+def test_tuning_by_both_reports_on_queries_that_neither_chose_on(files, tmp_path):
+    flags = ("--select", "mmr", "--corpus", "numpy-api", "--qrels", files["person"], "--judgements", "complete")
+    flags = (
+        *flags,
+        "--dev",
+        "test",
+        "--halve",
+        "-k",
+        "5",
+        "--points",
+        "3",
+        "--json",
+        "--store",
+        str(tmp_path / "t.db"),
+    )
+    both, alone = (json.loads(run("tune", *flags, *more)) for more in (("--model-judged", files["Orakel-7b"]), ()))
+    judge, reported = both["decision"]["judge"], both["decision"]["confirm_queries"]
+    assert alone["decision"]["judge"] is None and judge["judge"] == "Orakel-7b"
+    # The half that reports is left out of the model's queries.
+    assert judge["model_queries"] == files["queries"] - (N_PERSON - judge["person_queries"])
+    assert judge["agreement"]["kappa"] > 0.5 and reported == N_PERSON - judge["person_queries"]
+    assert "diverse" in run("tune", *flags, "--metric", "recall", "--model-judged", files["Orakel-7b"], fails=True)
 
 
 def test_json_has_the_judge_and_the_corrected_comparisons(files, store):

@@ -12,7 +12,7 @@ from engine.evaluation.decide import estimate_options
 from engine.evaluation.paired import align_on_common_queries
 from engine.evaluation.statistics import describe_comparison
 from engine.evaluation.sweep.cell import Cell as StoredCell
-from engine.evaluation.sweep.sweep import sweep_by_judges
+from engine.evaluation.sweep.sweep import sweep
 from support.points import cell
 from support.sweeps import toy
 
@@ -243,10 +243,11 @@ def judge_toy():
     }
     decoders = [Decoder(make("top_k")), Decoder(make("vrsd"))]
     arguments = {"k": 5, "metrics": ("recall", "ilad")}
-    by_judge = {name: grades for name, (grades, _) in judges.items()}
-    cells = sweep_by_judges(decoders, space, queries, by_judge, **arguments)
     points = {
-        name: [*cells[name], exact_frontier(make("mmr"), space, judged, grades, resamples=100, **arguments)]
+        name: [
+            *name_judge(sweep(decoders, space, judged, grades, **arguments), name),
+            exact_frontier(make("mmr"), space, judged, grades, resamples=100, **arguments),
+        ]
         for name, (grades, judged) in judges.items()
     }
     return points, judges

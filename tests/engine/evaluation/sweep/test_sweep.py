@@ -424,28 +424,3 @@ def test_two_thresholds_of_near_duplicates_never_share_a_cell(tmp_path):
     # The threshold is no part of a cell that does not depend on it.
     keys = {next(engine.sweep(*asked, ("ilad",), duplicate_threshold=threshold)).key for threshold in (None, 0.5)}
     assert len(keys) == 1
-
-
-def test_sweep_by_judges_decodes_once_and_measures_as_a_sweep_of_each(tmp_path, monkeypatch):
-    space, queries, qrels = toy()
-    model = engine.Qrels({query: dict.fromkeys(own, 1) for query, own in list(qrels.grades.items())[:5]})
-    chosen, metrics, n_decoded = [*grid("top_k"), *grid("mmr", 3)], ("recall", "ilad"), []
-
-    def count_decoded(decoders, space, block, k):
-        n_decoded.append(len(decoders) * len(block))
-        return decode_grid(decoders, space, block, k)
-
-    monkeypatch.setattr(compute, "decode_grid", count_decoded)
-    first = list(engine.sweep(chosen[:2], space, queries, qrels, (2, 5), metrics, store=tmp_path / "s.db"))
-    n_decoded.clear()
-    arguments = (chosen, space, queries, {"": qrels, "M": model}, (2, 5), metrics)
-    both = sweeping.sweep_by_judges(*arguments, store=tmp_path / "s.db", split="")
-    # Each decoder decodes the queries once, at the larger k, whoever judges.
-    assert sum(n_decoded) == len(chosen) * len(queries)
-    for name, judgements in (("", qrels), ("M", model)):
-        assert digest_of_all(both[name]) == digest_of_all(engine.sweep(*arguments[:3], judgements, (2, 5), metrics))
-        assert {cell.provenance.get("judge", "") for cell in both[name]} == {name}
-    assert {cell.key for cell in first} <= {cell.key for cell in both[""]}
-    n_decoded.clear()
-    again = sweeping.sweep_by_judges(*arguments, store=tmp_path / "s.db")
-    assert not n_decoded and digest_of_all(again["M"]) == digest_of_all(both["M"])
