@@ -13,6 +13,7 @@ from dashboard.services.source import Loaded
 from engine.decoder import Decoder
 from engine.errors import Cancelled
 from engine.evaluation.aspects import digest_of_aspects
+from engine.evaluation.corrected_judge import name_judge
 from engine.evaluation.curve import Curve
 from engine.evaluation.exact_frontier import exact_frontier, list_path_decoders, load_stored_curve
 from engine.evaluation.sweep.cell import Cell
@@ -46,10 +47,17 @@ class Sweep:
     metrics: tuple[str, ...]
     source: str | None = None  # the column of the metric unique_sources
     duplicate_threshold: float | None = None  # cosine of near-duplicates, None for the default of the corpus
+    judge: str = ""  # the model whose judgements these are, "" for people's
+    model: "Sweep | None" = None  # the same decoders by a model's judgements, which these correct
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Key under which the results are cached: equal for two sweeps with equal results."""
+        return self.cells_key if self.model is None else (*self.cells_key, self.model.judge, self.model.cells_key)
+
+    @property
+    def cells_key(self) -> tuple[Any, ...]:
+        """Key of the cells and curves alone, which a model beside people does not change."""
         embeddings = self.loaded.space.embeddings.digest
         aspects = digest_of_aspects(self.loaded.dataset.aspects)
         digests = (embeddings, self.queries.digest, self.qrels.digest, aspects)
@@ -71,7 +79,13 @@ class Sweep:
     @property
     def n_scores(self) -> int:
         """Number of scores that measuring takes: documents (or k² pairs, if more) × queries × decoders."""
-        return max(len(self.loaded.space), self.k * self.k) * len(self.queries) * len(self.decoders)
+        n_queries = sum(len(part.queries) for part in self.parts)
+        return max(len(self.loaded.space), self.k * self.k) * n_queries * len(self.decoders)
+
+    @property
+    def parts(self) -> "tuple[Sweep, ...]":
+        """This sweep, and that by a model's judgements if there is one."""
+        return (self,) if self.model is None else (self, self.model)
 
     @property
     def exact_decoders(self) -> tuple[Decoder, ...]:
@@ -102,6 +116,7 @@ class Cells:
     missing: int  # the number of those that are not, curves counted
     curves: tuple[Curve, ...] = ()  # finished ones at every value of a parameter
     job: Job | None = None  # at work on them, or ended
+    model: tuple[Any, ...] | None = None  # cells and curves by a model's judgements, once all are measured
 
     @property
     def running(self) -> bool:
@@ -131,31 +146,37 @@ def find_cells(sweep: Sweep) -> Cells:
     job = jobs.find_job(SWEEP_PURPOSE, sweep.key, stop_other=True)
     if job is not None and job.result is not None:
         # A finished job has all cells: they replace what memory had.
-        points = _CELLS[sweep.key] = job.result
+        points = _CELLS[sweep.cells_key] = job.result
     elif job is not None and (job.running or job.partial):
         points = _order_cells(sweep, job.partial or ())  # a job begins with what the file has
     else:
         points = _load_stored_cells(sweep)
     curves = load_stored_curves(sweep)
     n_missing = len(sweep.decoders) - len(points) + len(sweep.exact_decoders) - len(curves)
-    return Cells(points, n_missing, curves, job)
+    if sweep.model is None:
+        return Cells(points, n_missing, curves, job)
+    model_cells, model_curves = _load_stored_cells(sweep.model), load_stored_curves(sweep.model)
+    n_model_missing = len(sweep.decoders) - len(model_cells) + len(sweep.exact_decoders) - len(model_curves)
+    # A part of them would correct a part of the settings.
+    model = None if n_model_missing else (*name_judge(model_cells, sweep.model.judge), *model_curves)
+    return Cells(points, n_missing + n_model_missing, curves, job, model)
 
 
 def load_stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
     """Return the finished exact curves of a sweep, from memory or file: a selector's metrics at every λ."""
-    curves = _CURVES.get(sweep.key)
+    curves = _CURVES.get(sweep.cells_key)
     # Only complete sets of curves are cached, as the job adds one at a time.
     if curves is None and sweep.exact_decoders:
         stored = (load_stored_curve(d, **sweep.curve_arguments(), store=open_store()) for d in sweep.exact_decoders)
         curves = tuple(curve for curve in stored if curve is not None)
         if len(curves) == len(sweep.exact_decoders):
-            _CURVES[sweep.key] = curves
+            _CURVES[sweep.cells_key] = curves
     return curves or ()
 
 
 def _load_stored_cells(sweep: Sweep) -> tuple[Cell, ...]:
     """Return a sweep's finished cells (a decoder's metrics each) from memory or file, in decoders' order."""
-    points = _CELLS.get(sweep.key)
+    points = _CELLS.get(sweep.cells_key)
     if points is not None:
         return points
     if sweep.vectors is not None:
@@ -163,7 +184,7 @@ def _load_stored_cells(sweep: Sweep) -> tuple[Cell, ...]:
         points = _order_cells(sweep, stored)
         # An incomplete sweep is not cached, as a job, or another server, adds to the file.
         if len(points) == len(sweep.decoders):
-            _CELLS[sweep.key] = points
+            _CELLS[sweep.cells_key] = points
     return points or ()
 
 
@@ -179,30 +200,42 @@ def _order_cells(sweep: Sweep, points: Any) -> tuple[Cell, ...]:
 def is_small(sweep: Sweep) -> bool:
     """Return True if a sweep is quick enough to start without a click: few scores, nothing reranked."""
     # Without vectors the queries have to be embedded first, which may take minutes.
-    return sweep.vectors is not None and sweep.n_scores <= MAX_UNASKED_SCORES and not sweep.n_pairs
+    has_vectors = all(part.vectors is not None for part in sweep.parts)
+    return has_vectors and sweep.n_scores <= MAX_UNASKED_SCORES and not sweep.n_pairs
 
 
 def run_sweep(sweep: Sweep, job: Job) -> tuple[Cell, ...]:
     """Measure a sweep's missing decoders and exact curves in a job; return a cell for each decoder.
 
-    Finished cells go to job.partial at once, for the page; curves go to the file only.
+    Finished cells go to job.partial at once, for the page; curves go to the file only, as all that a model's judgements
+    give.
     """
-    if sweep.vectors is None:
-        sweep = replace(sweep, vectors=embed_missing(sweep.loaded, sweep.queries, job))
+    for part in sweep.parts:
+        if part.vectors is None:
+            part = replace(part, vectors=embed_missing(part.loaded, part.queries, job))
+        _measure_part(part, job)
+    return _order_cells(sweep, job.partial or ())
+
+
+def _measure_part(sweep: Sweep, job: Job) -> None:
+    """Measure a sweep's missing decoders and exact curves by one kind of judgements."""
+    by_text = f" by {sweep.judge}" if sweep.judge else ""
 
     # The page counts settings, whatever the engine calls its steps.
     def report(n_done: int, n_total: int, label: str) -> None:
         """Report the progress to the job, under a label of the page."""
-        job.report(n_done, n_total, "settings measured")
+        job.report(n_done, n_total, f"settings measured{by_text}")
 
     cell_store = open_store()
     for cell in engine.sweep(**sweep.arguments(), store=cell_store, progress=report, stop=job.stop):
-        job.collect(cell)
+        # The page draws people's cells as they come; a model's only correct them.
+        if not sweep.judge:
+            job.collect(cell)
     # Curves are cheap beside cells, and come last, so that a stop loses none of the cells.
     if job.stop.is_set():
         raise Cancelled("stopped")
     for decoder in sweep.exact_decoders:
-        label = f"queries at every λ of {decoder.select.spec.title}"
+        label = f"queries at every λ of {decoder.select.spec.title}{by_text}"
 
         def report_queries(n_done: int, n_total: int, _label: str, label: str = label) -> None:
             """Report how many queries are done to the job, under a label of the page."""
@@ -210,4 +243,3 @@ def run_sweep(sweep: Sweep, job: Job) -> tuple[Cell, ...]:
 
         options = sweep.curve_arguments() | decoder.limits
         exact_frontier(decoder.select, **options, store=cell_store, progress=report_queries, stop=job.stop)
-    return _order_cells(sweep, job.partial or ())

@@ -20,6 +20,8 @@ X_METRIC, Y_METRIC = "ilad", "recall"
 """Default axes."""
 X_AXIS_KEY, Y_AXIS_KEY = "tradeoff.x.judged", "tradeoff.y.judged"
 SHARE_KEY = "tradeoff.share"
+JUDGES_KEY = "tradeoff.judges"
+"""The name of the model whose grades count beside people's, "" for none."""
 OPEN_POINT_KEY, SCRUBBED_KEY = "tradeoff.open", "tradeoff.scrubbed"
 """The label of the open point, and the value of a parameter to which its curve was dragged, where no point has it."""
 PART_KEY, SYSTEM_KEY = "tradeoff.part", "tradeoff.system"
@@ -45,6 +47,7 @@ _DECLARATIONS: dict[str, Param] = {
     SYSTEM_KEY: Text("", "", max_length=1000),
     SAMPLE_KEY: Whole(None, "", 1, unset="as many as are drawn at first"),
     VALUES_KEY: N_VALUES,
+    JUDGES_KEY: Text("", "", max_length=1000),
     X_AXIS_KEY: Choice(X_METRIC, "", (*_GAIN_METRICS, TIME_AXIS)),
     Y_AXIS_KEY: Choice(Y_METRIC, "", _GAIN_METRICS),
     SHARE_KEY: Real(KEPT_SHARE.default, "", *KEPT_SHARE.comfortable_range),

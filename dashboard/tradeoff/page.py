@@ -1,6 +1,6 @@
 """The Trade-off page: the verdict, the frontier, the sets behind a point, differences by query."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
@@ -32,10 +32,11 @@ from dashboard.widgets import passages, runs
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.job_panel import POLL_INTERVAL, JobPanel, draw_cancel_button
+from dashboard.widgets.judges import describe_judges, describe_unused, draw_judges
 from dashboard.widgets.own_documents import draw_own_documents, draw_self_rule
 from dashboard.widgets.parameters import draw_parameter
 from engine.decoder import POOL, SET_SIZE, Decoder
-from engine.errors import FrontierError
+from engine.errors import DataError, FrontierError
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, build_curve_cell, estimate_on_axes
 from engine.evaluation.decision import Decision, list_best_options
@@ -54,6 +55,7 @@ from engine.evaluation.runs import RankedRun
 from engine.evaluation.statistics import RESAMPLES, ComparisonsByMetric, compare
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.sweep import grid
+from engine.judging.corrected import PairedJudgements
 from engine.progress import counted
 from engine.space import Space
 from engine.stages import Scorer, methods
@@ -122,12 +124,20 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
                 queries = _draw_sample(queries)
             scorers = _draw_scorers()
             draw_self_rule(loaded)
+            # Passages that stand in for judgements were graded by nobody.
+            paired = None if with_passages else draw_judges(loaded, split, settings.JUDGES_KEY)
             runs.draw_runs(loaded, all_split_queries)
         if with_passages:
             _draw_judge_button()
     if with_passages:
         passages.draw_explanation(loaded)
     sweep = _build_sweep(loaded, question, names, scorers, values, (split, qrels, queries))
+    if paired is not None:
+        sweep = _add_model(sweep, paired)
+    if paired is not None or not with_passages:
+        judges_text = describe_unused(loaded) if paired is None else describe_judges(paired)
+        if judges_text:
+            st.caption(judges_text)
     trained.warn_of_leakage(loaded, queries)
     draw_own_documents(loaded, queries)
     with axes:
@@ -257,6 +267,18 @@ def _build_sweep(
     )  # fmt: skip
 
 
+def _add_model(sweep: Sweep, paired: PairedJudgements) -> Sweep:
+    """Return a sweep of the queries that people graded wholly, with that of the queries that a model graded."""
+
+    def judge_by(qrels: Qrels) -> dict[str, Any]:
+        """Return the fields that differ between the judges."""
+        queries = paired.queries.only(qrels.grades)
+        return {"queries": queries, "qrels": qrels, "vectors": find_query_vectors(sweep.loaded, queries)}
+
+    model = replace(sweep, judge=paired.judge, **judge_by(paired.model))
+    return replace(sweep, model=model, **judge_by(paired.people))
+
+
 def _build_system_sweep(loaded: Loaded, split: str, queries: Queries, k: int) -> Sweep:
     """Collect what another system is compared with: the decoders chosen for the frontier, on its queries at its k."""
     session, specs = st.session_state, decoders.list_scorers(decoders.RETRIEVE)
@@ -379,7 +401,7 @@ def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str,
     # Finished cells are drawn while the job measures the others.
     if cells.missing:
         n_missing = len(sweep.decoders) - len(cells.points)
-        start_label = f"Measure {counted(n_missing, 'setting')}" if n_missing else "Measure every λ"
+        start_label = f"Measure {counted(n_missing, 'setting')}" if n_missing else "Measure the rest"
         panel = JobPanel(
             purpose=sweeps.SWEEP_PURPOSE,
             key=sweep.key,
@@ -431,7 +453,11 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
     parts = [f"{n_settings:,} of {len(sweep.decoders):,} settings"] if n_settings else []
     parts += [f"every λ of {counted(n_curves, 'decoder')}"] if n_curves else []
     size_text = f"{len(sweep.queries):,} queries × {len(sweep.loaded.space):,} documents"
-    cost_text = "" if sweep.vectors is not None else " The queries have to be embedded first."
+    if sweep.model is not None and cells.model is None:
+        parts += [] if parts else ["all settings"]
+        size_text += visible(f", and the {len(sweep.model.queries):,} queries that {sweep.model.judge} graded")
+    has_vectors = all(part.vectors is not None for part in sweep.parts)
+    cost_text = "" if has_vectors else " The queries have to be embedded first."
     if sweep.n_pairs:
         cost_text += f" A model reads up to {sweep.n_pairs:,} pairs of query and document, which takes long."
     return f"{' and '.join(parts)} to measure · {size_text}.{cost_text}"
@@ -450,6 +476,7 @@ class _Results:
     systems: Mapping[str, Decoder | RankedRun]  # label → what was measured
     estimates: OptionEstimates | None  # None while measuring, for one query, and where nothing can be kept
     decision: Decision | None  # at the chosen budget; None without estimates
+    refusal: str  # why a model's judgements are not counted, "" where they are or there are none
 
     @property
     def labels(self) -> list[str]:
@@ -498,6 +525,8 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         st.text(error.finding)
         return
     decision, base, verdict_data = results.decision, results.base, dict[str, Any]()
+    if results.refusal and sweep.model is not None:
+        st.text(visible(f"{sweep.model.judge} does not count here: {results.refusal}."))
     if results.estimates is not None and decision is not None:
         remark = _describe_limits(sweep, cells, decision)
         other_split = _find_other_split(loaded, sweep)
@@ -566,6 +595,10 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
     # Label → uploaded run of another system and its measurement, which joins the settings'.
     other_systems = _other_systems(loaded, sweep, queries)
     cells = replace(cells, points=(*cells.points, *map(itemgetter(1), other_systems.values())))
+    if cells.model is not None and sweep.model is not None:
+        # The model judges the same systems, on its own queries.
+        model_systems = _other_systems(loaded, sweep.model, sweep.model.queries)
+        cells = replace(cells, model=(*cells.model, *map(itemgetter(1), model_systems.values())))
     keys = tuple(read_column(cells.points, "key"))
     # Bands of incomplete results may be coarse.
     resamples = RESAMPLES.low if cells.running else BAND_RESAMPLES
@@ -578,21 +611,37 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
     base = selection.find_point(points, sweep.baseline.label)
     # Curves over other queries than the points' would not pass through them.
     exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == points.queries]
-    estimates = None
+    estimates, refusal = None, ""
     if base is not None and len(points.points) > 1 and not cells.running and points.queries > 1:
         curve_keys = tuple(read_column(exact, "key"))
-        estimates = get_or_compute(
+        estimates, refusal = get_or_compute(
             selection.MEMORY_KEY,
-            ("estimates", sweep.key, x, y, keys, curve_keys),
-            lambda: estimate_on_axes(points, exact, base.point),
+            ("estimates", sweep.key, x, y, keys, curve_keys, cells.model is None),
+            lambda: _estimate(points, exact, base.point, cells.model),
         )
     decoders_by_label = dict(zip(read_column(sweep.decoders, "label"), sweep.decoders, strict=True))
     runs_by_label = {run_label: run for run_label, (run, _) in other_systems.items()}
     return _Results(
         sweep=sweep, cells=cells, frontier=points, exact=exact, base=base, estimates=estimates,
-        rows=_compare_settings(sweep, cells, points, base), systems={**decoders_by_label, **runs_by_label},
-        decision=None if estimates is None else estimates.decide(selection.get_budget()),
+        rows=_compare_settings(sweep, cells, points, base, None if refusal else cells.model),
+        systems={**decoders_by_label, **runs_by_label},
+        decision=None if estimates is None else estimates.decide(selection.get_budget()), refusal=refusal,
     )  # fmt: skip
+
+
+def _estimate(
+    points: Frontier, exact: Sequence[Curve], baseline: Any, model_points: Sequence[Any] | None
+) -> tuple[OptionEstimates | None, str]:
+    """Estimate the settings by people's judgements and a model's; return them, and why the model does not count or "".
+
+    model_points: the settings by the model's judgements, None without a model
+    """
+    if model_points is not None and METRICS[points.y].needs == "qrels":
+        try:
+            return estimate_on_axes(points, exact, baseline, model_points), ""
+        except DataError as error:
+            return estimate_on_axes(points, exact, baseline), error.finding
+    return estimate_on_axes(points, exact, baseline), ""
 
 
 def _list_best_cells(results: _Results, base: FrontierPoint) -> list[Any]:
@@ -649,20 +698,28 @@ def _confirm(
     return estimates.decide(decision.keep, confirm=cells)
 
 
-def _compare_settings(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint | None) -> ComparisonsByMetric:
+def _compare_settings(
+    sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint | None, model: Sequence[Any] | None
+) -> ComparisonsByMetric:
     """Return each decoder's comparison with the baseline, as {metric: {label: comparison}}.
 
-    {} without a baseline, and while a job measures, as a test over all settings takes long.
+    {} without a baseline, and while a job measures, as a test over all settings takes long. model: the settings by a
+    model's judgements, which people's correct; None for people's alone
     """
     if base is None or cells.running:
         return {}
 
     def compute() -> ComparisonsByMetric:
         """Test every setting against the baseline in the metrics of both axes."""
-        return {m: {row.label: row for row in compare(cells.points, m, base.point, curves.k)} for m in curves.metrics}
+        rows = {}
+        for metric in curves.metrics:
+            judged = model if METRICS[metric].needs == "qrels" else None
+            comparisons = compare(cells.points, metric, base.point, curves.k, model_judged=judged)
+            rows[metric] = {row.label: row for row in comparisons}
+        return rows
 
     with st.spinner("Testing the differences"):
-        key = "compare", sweep.key, tuple(read_column(cells.points, "key")), curves.x, curves.y
+        key = "compare", sweep.key, tuple(read_column(cells.points, "key")), curves.x, curves.y, model is None
         return get_or_compute(selection.MEMORY_KEY, key, compute)
 
 

@@ -15,6 +15,7 @@ from dashboard.session.parameters import order_params, param_key, read_stage, re
 from dashboard.session.query import corpus_key, find_max_k
 from dashboard.tuning.request import EVERY, TuningRequest, find_baseline
 from dashboard.widgets.choices import choose_several, select
+from dashboard.widgets.judges import describe_judges, draw_judges
 from dashboard.widgets.own_documents import draw_self_rule
 from dashboard.widgets.parameters import draw_parameter, format_label
 from dashboard.widgets.source_limit import describe_source_limit, draw_source_limit
@@ -29,6 +30,7 @@ from engine.wording import visible
 
 V = TypeVar("V")
 PREFIX = "tune"
+JUDGES_KEY = f"{PREFIX}.judges"
 STEP_COUNT = Whole(
     default=11,
     low=1,
@@ -91,6 +93,11 @@ def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
     with st.expander("Advanced"):
         fields |= _draw_all_decoders(loaded) if method == EVERY else _draw_one_decoder(loaded, specs[method])
         fields |= _draw_limits(loaded, list(specs) if method == EVERY else [], objective)
+        # Only a loss is corrected: the other goals compare means of one kind of judgements.
+        paired = draw_judges(loaded, choose, JUDGES_KEY, st.columns(4)[0]) if objective.constrained else None
+        fields["judge"] = "" if paired is None else paired.judge
+    if paired is not None:
+        st.caption(describe_judges(paired))
     return TuningRequest(**fields), sentence_end
 
 
@@ -104,7 +111,7 @@ def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
     values = {name: asked[name] for name in ("method", "most", "points", "trials")} | asked["objective"]
     for name, value in values.items():
         state[f"{PREFIX}.{name}"] = value
-    state[decoders.K_KEY] = asked["k"]
+    state[decoders.K_KEY], state[JUDGES_KEY] = asked["k"], asked["judge"]
     state[decoders.PER_SOURCE_KEY] = asked["per_source"]
     decoders.set_self_rule(asked["without_self"])
     if asked["source"] is not None:

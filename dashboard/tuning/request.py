@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import engine
 from dashboard.services.jobs import Job
+from dashboard.services.model_grades import load_pair
+from dashboard.services.query_vectors import embed_missing
 from dashboard.services.request import JobRequest
 from dashboard.services.source import Loaded
 from engine.decoder import Decoder
@@ -62,6 +64,7 @@ class TuningRequest(JobRequest):
     per_source: int | None = None  # the most documents of one source, None for any number
     source: str | None = None  # the column that names the sources, for the limit and for the metric unique_sources
     without_self: bool | None = None  # the treatment of queries that are documents, as a Decoder takes it
+    judge: str = ""  # the model whose grades count beside people's, "" for none
 
     @property
     def every(self) -> bool:
@@ -188,8 +191,14 @@ def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcom
     Finished cells go to job.partial, for the page, and to disk, so that a stopped run resumes.
     """
     splits = request.splits(loaded.dataset)
-    task = loaded.space, request.vectors(loaded, splits.qrels, job), splits.qrels
-    options: dict[str, Any] = {
+    options, remarks = dict[str, Any](), splits.remarks
+    if request.judge:
+        splits, options, remarks = _add_model(request, splits, loaded, job)
+    else:
+        options["queries"] = request.vectors(loaded, splits.qrels, job)
+    options |= {
+        "space": loaded.space,
+        "qrels": splits.qrels,
         "objective": request.objective,
         "k": request.k,
         "dev": splits.dev,
@@ -205,10 +214,29 @@ def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcom
     # `choose` tunes every decoder and takes the best; `tune` tunes one.
     if request.every:
         options |= {"per_source": request.per_source, "without_self": request.without_self}
-        tuned = choose(*task, scorers=request.scorers, **options)
+        tuned = choose(scorers=request.scorers, **options)
     else:
         options |= {"free": request.free, "fixed": dict(request.fixed), "like": request.like, "trials": request.trials}
-        tuned = tune(request.method, *task, **options)
+        tuned = tune(request.method, **options)
     # The history is in the same file as the cells.
     record_study(store, tuned, request.title, request.as_json())
-    return TuningOutcome(request, tuned, splits.remarks, len(loaded.space))
+    return TuningOutcome(request, tuned, remarks, len(loaded.space))
+
+
+def _add_model(request: TuningRequest, splits: Splits, loaded: Loaded, job: Job) -> tuple[Splits, dict[str, Any], str]:
+    """Add a model's grades to a tuning; return its splits, further arguments of the engine, and remarks.
+
+    Queries that people graded in part only are left out of those to choose on. Raises FrontierError if they graded too
+    little.
+    """
+    paired = load_pair(loaded, request.judge, request.choose)
+    dev_qrels = splits.qrels[splits.dev]
+    grades = {query: graded for query, graded in dev_qrels.grades.items() if query in paired.people.grades}
+    qrels = {**splits.qrels, splits.dev: replace(dev_qrels, grades=grades)}
+    query_ids = set(paired.model.grades)
+    for split_qrels in qrels.values():
+        query_ids |= split_qrels.grades.keys()
+    vectors = embed_missing(loaded, paired.queries.only(query_ids), job)
+    remark = f"{request.judge} graded more queries; it is corrected by the {len(grades):,} that people graded wholly."
+    arguments = {"queries": vectors, "model_judged": paired.model, "judge": request.judge}
+    return replace(splits, qrels=qrels), arguments, " ".join(filter(None, [splits.remarks, remark]))

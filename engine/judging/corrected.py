@@ -5,22 +5,24 @@ a part would have another Recall than the model's. They must be a random sample 
 began before the model count for neither, as they came in another order, nor do those that files judge wholly.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import DataError
 from engine.evaluation.corrected_judge import MIN_PERSON_QUERIES, name_judge
 from engine.evaluation.decide import decide
 from engine.evaluation.decision import Decision
-from engine.evaluation.judge_agreement import check_judge
+from engine.evaluation.judge_agreement import JudgeAgreement, check_judge
 from engine.evaluation.next_queries import list_next_queries
 from engine.evaluation.runs import RankedRun
+from engine.evaluation.splits import split_in_half
 from engine.evaluation.sweep.cell import Cell
 from engine.judging.log import Judged
 from engine.judging.pool import Pair
+from engine.judging.qrels import merge_grades
 from engine.progress import counted
 from engine.space import Space
-from engine.values import Embeddings, Qrels
+from engine.values import Dataset, Embeddings, Qrels, Queries
 
 METRIC = "recall"
 """The metric that a setting must keep, as in `compute_standing`."""
@@ -140,3 +142,60 @@ def compute_corrected_standing(
     except DataError as error:
         return CorrectedStanding(decision=None, reason=f"{judge} is no help yet: {error}.")
     return CorrectedStanding(decision=decision.with_agreement(agreement))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PairedJudgements:
+    """A split's judgements by people, of queries that they graded wholly, and a model's of more queries."""
+
+    judge: str  # the model's name
+    people: Qrels
+    model: Qrels  # of people's queries too
+    queries: Queries  # of the data set, and those that people typed
+    agreement: JudgeAgreement  # of the model with people, on the grades
+
+
+def pair_judgements(judged: Judged, judge: str, split: str, dataset: Dataset) -> PairedJudgements:
+    """Return what people and a model say of a split, so that people's queries are a random sample of the model's.
+
+    People's queries are those of which they graded or skipped every document that the model was asked about. Queries
+    that the data set has in no split belong to the half in which an export of the log would put them. judged: the log;
+    dataset: with people's grades in its judgements. Raises DataError if people have graded too little, or the model is
+    no better than chance.
+    """
+    model_pairs, people = tuple(judged.of_model(judge)), dataset.qrels[split]
+    # A pair that people graded here may be in an export that is open: it is theirs all the same.
+    file_pairs: set[Pair] = set()
+    for qrels in dataset.qrels.values():
+        for query, file_grades in qrels.grades.items():
+            file_pairs.update((query, document) for document in file_grades)
+    file_pairs -= judged.touched_pairs
+    sampled_queries = find_sampled_queries(model_pairs, file_pairs, judged, judge)
+    split_queries = sampled_queries & _find_split_queries(sampled_queries, split, dataset.qrels)
+    done_pairs = file_pairs | {(item.query, item.document) for item in judged.judgements}
+    complete_queries = set(find_complete_queries(model_pairs, done_pairs)) & split_queries & people.grades.keys()
+    grades = merge_grades(judged.only_model(judge)).grades
+    if len(complete_queries) < MIN_PERSON_QUERIES:
+        n_missing = MIN_PERSON_QUERIES - len(complete_queries)
+        raise DataError(
+            f"{judge} counts once people have graded every document of {MIN_PERSON_QUERIES} queries of {split} that it "
+            f"graded before them; {counted(n_missing, 'query is', 'queries are')} missing. Grade them on Judge"
+        )
+    own_qrels = replace(people, grades={query: people.grades[query] for query in sorted(complete_queries)})
+    model_qrels = replace(people, grades={query: grades[query] for query in sorted(split_queries) if query in grades})
+    return PairedJudgements(
+        judge=judge,
+        people=own_qrels,
+        model=model_qrels,
+        queries=judged.queries(dataset.queries),
+        # Documents that people skipped have no grade, rather than the lowest.
+        agreement=check_judge(replace(own_qrels, judgements="pooled"), model_qrels, judge),
+    )
+
+
+def _find_split_queries(query_ids: Collection[str], split: str, dataset_qrels: Mapping[str, Qrels]) -> set[str]:
+    """Return the queries that belong to a split; those of no split are divided as an export divides them."""
+    known_queries = {query for qrels in dataset_qrels.values() for query in qrels.grades}
+    new_queries = Qrels({query: {} for query in query_ids if query not in known_queries})
+    half = split_in_half(new_queries).get(split, Qrels({}))
+    return {query for query in query_ids if query in dataset_qrels[split].grades} | half.grades.keys()

@@ -1,20 +1,26 @@
 """A model's grades corrected by people's: on whole queries, in an order that stays a random sample."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 import engine
+from engine.errors import DataError
 from engine.evaluation.runs import RankedRun
+from engine.evaluation.splits import split_in_half
 from engine.judging.corrected import (
     build_cells,
     compute_corrected_standing,
     find_complete_queries,
     find_sampled_queries,
     order_for_people,
+    pair_judgements,
 )
 from engine.judging.log import Judged, Judgement
 from engine.judging.pool import build_pool, order_pairs
+from engine.judging.qrels import extend_qrels
 from support.rankings import queries_of, space_of
 
 N_QUERIES, K = 60, 5
@@ -119,3 +125,37 @@ def test_a_judge_without_mistakes_says_what_people_would_on_all_queries(seed):
     everything = engine.decide(cells, baseline=cells[0], k=K)
     share = {option.label: option.share_kept for option in everything.options}
     assert {option.label: option.share_kept for option in corrected.options} == pytest.approx(share, abs=0.05)
+
+
+def test_pairs_of_a_split_are_whole_queries_that_people_began_after_the_model():
+    def give(query, documents, person, time, **fields):
+        fields |= {"query": query, "person": person, "time": time}
+        return [Judgement(document=document, grade=TRUTH[query, document], **fields) for document in documents]
+
+    documents = {query: [doc for _, doc in pairs_of([query])] for query in QUERIES.ids}
+    model = [item for query in QUERIES.ids for item in give(query, documents[query], "wise", 10.0, is_model=True)]
+    # q0 was begun before the model, q1 to q29 graded wholly, q30 in part.
+    people = give("q0", documents["q0"][:1], "ann", 5.0) + give("q0", documents["q0"][1:], "ann", 20.0)
+    for number in range(1, 30):
+        people += give(f"q{number}", documents[f"q{number}"], "ann", 20.0)
+    people += give("q30", documents["q30"][:2], "ann", 20.0)
+    touched = frozenset((item.query, item.document) for item in people)
+    judged = Judged(tuple(people), {}, touched, tuple(model))
+    queries = engine.Queries(QUERIES.ids, QUERIES.ids)
+    dataset = engine.Dataset(SPACE.corpus, queries, extend_qrels({}, judged))
+    halves = {split: pair_judgements(judged, "wise", split, dataset) for split in ("dev", "test")}
+    of_people = [query for half in halves.values() for query in half.people.grades]
+    of_model = [query for half in halves.values() for query in half.model.grades]
+    assert sorted(of_people) == sorted(f"q{number}" for number in range(1, 30))
+    assert sorted(of_model) == sorted(set(QUERIES.ids) - {"q0"})
+    for split, half in halves.items():
+        # The halves are those of an export, and a query is in the same one whoever judged it.
+        exported = split_in_half(qrels_of(TRUTH))[split].grades.keys()
+        assert half.people.grades.keys() <= half.model.grades.keys() <= exported
+        assert half.agreement.kappa == 1 and half.queries.ids == QUERIES.ids
+    with pytest.raises(DataError, match=r"5 queries of dev that it graded before them; \d queries are missing"):
+        few = Judged(tuple(people[: 5 * 4]), {}, touched, tuple(model))
+        pair_judgements(few, "wise", "dev", dataset)
+    against = [replace(item, grade=1 - item.grade) for item in model]
+    with pytest.raises(DataError, match="wise must agree with you better than chance"):
+        pair_judgements(Judged(tuple(people), {}, touched, tuple(against)), "wise", "dev", dataset)
