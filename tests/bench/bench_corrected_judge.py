@@ -37,6 +37,8 @@ DECIDED = ((0.1, 0.02, False), (0.3, 0.1, True), (0.5, 0.2, True))
 COMPARED = (("mmr", 0.7), ("max_sum", 0.8), ("dpp", 0.86), ("mmr", 0.9))
 BUDGET, MIN_COVERAGE, MAX_WIDTH, MAX_FAIR_WIDTH = 0.95, 0.93, 1.02, 0.8
 FAIR_CORRELATION = 0.7
+SAME_GAIN = 0.02
+"""Difference in gain up to which two decisions agree."""
 MIN_CHANGED = 0.3
 """Share of queries that a setting changes, below which few of 25 queries differ and Student's interval itself fails."""
 
@@ -197,14 +199,18 @@ def measure_decisions(population, n_draws):
         # The model judges a query without finding anything, which is no difference.
         kind = f"{missed:.0%} / {invented:.0%}{', by relevance' if by_relevance else ''}"
         models[kind] = np.where(np.isnan(model).all(1, keepdims=True), 0.0, model)
-    for n_person in PERSON_SIZES[1:]:
+    for n_person in PERSON_SIZES:
         rng, results = np.random.default_rng(n_person), {kind: [] for kind in ("person alone", *models)}
         for _ in range(n_draws):
             rows = rng.integers(len(person), size=N_MODEL)
             cells = build_cells(population, person, rows[:n_person], ids[:n_person])
+            # The decision of a person who judges all the queries that the model judged.
+            full = decide_once(build_cells(population, person, rows, ids), None, true_slack, true_gain)
             for kind, drawn in results.items():
                 model_cells = build_cells(population, models[kind], rows, ids) if kind in models else None
-                drawn.append(decide_once(cells, model_cells, true_slack, true_gain))
+                row = decide_once(cells, model_cells, true_slack, true_gain)
+                agreement = {"agrees": float(abs(row["gain"] - full["gain"]) <= SAME_GAIN), "full gain": full["gain"]}
+                drawn.append(row | agreement)
         for kind, drawn in results.items():
             means = {key: float(np.nanmean([row[key] for row in drawn])) for key in drawn[0]}
             yield {"set": population.name, "n": n_person, "judge": kind, **means}
@@ -321,10 +327,21 @@ def describe_intervals(rows, n_draws):
 
 def describe_decisions(decisions, orders, n_draws):
     """Return the blocks of the page on decisions and on the order of queries."""
-    head = ("set", "n", "judge misses / invents", "sure keeps", "its gain", "bet says", "holds")
+    head = (
+        "set",
+        "n",
+        "judge misses / invents",
+        "sure keeps",
+        "its gain",
+        "with all judged",
+        "agrees",
+        "bet says",
+        "holds",
+    )
     rows = []
     for row in decisions:
-        figures = f"{row['kept']:.1%}", f"{row['gain']:+.1%}", f"{row['chance']:.2f}", f"{row['held']:.2f}"
+        figures = [f"{row['kept']:.1%}", f"{row['gain']:+.1%}", f"{row['full gain']:+.1%}", f"{row['agrees']:.0%}"]
+        figures += [f"{row['chance']:.2f}", f"{row['held']:.2f}"]
         rows.append([row["set"], row["n"], row["judge"], *figures])
     order_rows = []
     for row in orders:
@@ -333,7 +350,9 @@ def describe_decisions(decisions, orders, n_draws):
     order_head = ("set", "n", "error, random", "suggested", "width, random", "suggested", "covers, suggested")
     return [
         "## Decisions",
-        f"{n_draws:,} draws a row, the same for every judge; 95% of Top-k's Recall@10 to keep, ILAD@10 to gain.",
+        f"{n_draws:,} draws a row, the same for every judge; 95% of Top-k's Recall@10 to keep, ILAD@10 to gain."
+        f" With all judged: the gain of the sure setting if a person judges all {N_MODEL} queries; the decision agrees"
+        f" with that one if their gains differ by no more than {SAME_GAIN:.0%} of Top-k's ILAD.",
         table(head, rows, "lrlr"),
         "## Which queries next",
         f"{n_draws:,} draws a row: error (root mean square) and mean width of the first setting's difference in"
