@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from asyncio import timeout
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from engine.data.encoders import TextEncoder
@@ -13,6 +15,7 @@ from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import DataError, FrontierError
 from engine.integrations.candidates import build_selections
 from engine.params import Whole
+from engine.progress import counted
 from engine.space import Space
 from engine.values import Embeddings, real_tensor, replace_surrogates
 
@@ -28,6 +31,13 @@ MAX_REQUEST_BYTES = 32 << 20
 """Largest request: a thousand vectors of 1,536 numbers as text."""
 MAX_BRACKETS = 1 << 19
 """Brackets in a request: each of two bytes may become an object of thirty times its size."""
+MAX_CONNECTIONS = 256
+MAX_OPEN_BYTES = 4 * MAX_REQUEST_BYTES
+"""Bodies of all requests that are being read or answered."""
+BODY_TIMEOUT_S = 30
+MAX_TEXT_CHARACTERS = 100_000
+"""Longer texts are cut before they are split into tokens, which takes a hundred times their size."""
+JSON_TYPE = "application/json"
 
 
 class Service:
@@ -57,13 +67,18 @@ class Service:
             raise DataError('send {"queries": ["…"]} or {"vectors": [[…]]}, and "k" if it is not the default')
         # A corpus smaller than k is answered whole.
         k = min(SET_SIZE.check(request.get("k", self.k)), len(self.space))
+        query_texts, n_cut = _cut_texts(request.get("queries"))
         # Models share one device, so requests take turns.
         with self._turn, allow_request():
-            queries = self._read_queries(request.get("queries"), request.get("vectors"))
+            queries = self._read_queries(query_texts, request.get("vectors"))
             ranking = decode(self.decoder, self.space, queries, k)
         selections = build_selections(ranking, self.space.corpus.ids)
         fields = ("ids", "scores", "certificate")
-        return {"k": k, "answers": [{field: getattr(selection, field) for field in fields} for selection in selections]}
+        answers = [{field: getattr(selection, field) for field in fields} for selection in selections]
+        if not n_cut:
+            return {"k": k, "answers": answers}
+        notice = f"{counted(n_cut, 'query', 'queries')} cut to {MAX_TEXT_CHARACTERS:,} characters"
+        return {"k": k, "answers": answers, "notices": [notice]}
 
     def _read_queries(self, query_texts: Any, vectors: Any) -> Embeddings:
         """Build query embeddings from a request's texts, its vectors, or both; they are never written to disk.
@@ -89,6 +104,71 @@ class Service:
         return Embeddings(query_ids, self._encode(query_texts, "query"), self._encode.reference, query_texts)
 
 
+def _cut_texts(texts: Any) -> tuple[Any, int]:
+    """Cut long texts of a request; return them, and how many were cut. What is no list of texts stays as it is."""
+    if not isinstance(texts, list):
+        return texts, 0
+    is_long = [isinstance(text, str) and len(text) > MAX_TEXT_CHARACTERS for text in texts]
+    cut_texts = [text[:MAX_TEXT_CHARACTERS] if long else text for text, long in zip(texts, is_long, strict=True)]
+    return cut_texts, sum(is_long)
+
+
+def find_refusal(headers: Mapping[str, str]) -> tuple[int, str] | None:
+    """Return the status and the reason for which a request is refused by its headers; None if it is not.
+
+    A page of another site can make a browser send a request, but not with a type of JSON, unless it asks first.
+    """
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != JSON_TYPE:
+        return 415, f"send Content-Type: {JSON_TYPE}; got {media_type or 'none'}"
+    origin, fetch_site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+    # The origin's own pages name this server as the request does; a malformed one names nobody.
+    is_foreign = origin is not None and origin.partition("://")[2] != headers.get("host", "")
+    if is_foreign or fetch_site not in ("none", "same-origin"):
+        return 403, "requests of other sites' pages are refused; ask from a program, or from a page of this address"
+    return None
+
+
+class BodyReader:
+    """Reads the bodies of requests, within a limit for each one and one for all together."""
+
+    def __init__(self) -> None:
+        self.n_open_bytes = 0  # of requests that are being read or answered
+
+    @asynccontextmanager
+    async def read(self, request: Request) -> AsyncIterator[bytearray]:
+        """Yield a request's body, which counts as open until the block ends. Raises RefusedRequest."""
+        body = bytearray()
+        try:
+            try:
+                async with timeout(BODY_TIMEOUT_S):
+                    async for chunk in request.stream():
+                        body += chunk
+                        self._add(len(chunk), len(body))
+            except TimeoutError:
+                raise RefusedRequest(408, f"a request must arrive within {BODY_TIMEOUT_S} seconds") from None
+            yield body
+        finally:
+            self.n_open_bytes -= len(body)
+
+    def _add(self, n_new: int, n_taken: int) -> None:
+        """Count new bytes of a request, which has `n_taken` by now. Raises RefusedRequest."""
+        self.n_open_bytes += n_new
+        if n_taken > MAX_REQUEST_BYTES:
+            size_text = f"{MAX_REQUEST_BYTES >> 20} MiB"
+            raise RefusedRequest(413, f"a request has at most {size_text}; send fewer queries")
+        if self.n_open_bytes > MAX_OPEN_BYTES:
+            raise RefusedRequest(503, "too many requests at a time; send this one again later")
+
+
+class RefusedRequest(Exception):
+    """Refusal of a request, with the status of the response."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
 def build_app(service: Service, host: str = LOOPBACK_HOSTS[0]) -> Starlette:
     """Build the ASGI application of a service.
 
@@ -102,6 +182,8 @@ def build_app(service: Service, host: str = LOOPBACK_HOSTS[0]) -> Starlette:
     from starlette.responses import Response
     from starlette.routing import Route
 
+    bodies = BodyReader()
+
     def reply(content: Mapping[str, Any], status: int = 200) -> Response:
         """Build a response of JSON."""
         reply_text = json.dumps(content, ensure_ascii=False, allow_nan=False)
@@ -111,17 +193,20 @@ def build_app(service: Service, host: str = LOOPBACK_HOSTS[0]) -> Starlette:
         return reply(service.health())
 
     async def answer(request: Request) -> Response:
-        """Answer a request after a check of its size; errors become responses."""
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_REQUEST_BYTES:
-                return reply({"error": f"a request has at most {MAX_REQUEST_BYTES >> 20} MiB; send fewer queries"}, 413)
-        # Refused before parsing: nested brackets take far more memory as objects than as text.
-        if (parts := body.count(b"[") + body.count(b"{")) > MAX_BRACKETS:
-            return reply({"error": f"a request has at most {MAX_BRACKETS:,} brackets; this one has {parts:,}"}, 413)
+        """Answer a request after checks of its headers and size; errors become responses."""
+        refusal = find_refusal(request.headers)
+        if refusal is not None:
+            return reply({"error": refusal[1]}, refusal[0])
         try:
-            return reply(await run_in_threadpool(lambda: service.answer(json.loads(body))))
+            async with bodies.read(request) as body:
+                # Refused before parsing: nested brackets take far more memory as objects than as text.
+                if (parts := body.count(b"[") + body.count(b"{")) > MAX_BRACKETS:
+                    raise RefusedRequest(
+                        413, f"a request has at most {MAX_BRACKETS:,} brackets; this one has {parts:,}"
+                    )
+                return reply(await run_in_threadpool(lambda: service.answer(json.loads(body))))
+        except RefusedRequest as error:
+            return reply({"error": str(error)}, error.status)
         # A ValueError is no JSON, or a number of thousands of digits.
         except (FrontierError, ValueError, RecursionError) as error:
             return reply({"error": str(error)}, 400)

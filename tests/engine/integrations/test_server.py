@@ -1,5 +1,9 @@
 """One decoder over HTTP: answers, what is refused, and who is let in."""
 
+import asyncio
+import json
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
@@ -14,6 +18,8 @@ from support.rankings import space_of
 MMR = engine.Decoder(engine.make("mmr", relevance_weight=0.4))
 ROWS = random_rows(np.random.default_rng(0), 30, 4).astype(np.float32)
 HERE = "http://127.0.0.1"
+JSON = {"content-type": "application/json; charset=utf-8"}
+ONE = {"vectors": ROWS[:1].tolist()}
 
 
 @pytest.fixture(scope="module")
@@ -99,14 +105,14 @@ def test_health_says_what_is_served(own, embedded):
     ],
 )
 def test_what_cannot_be_answered_is_said(own, body, why):
-    found = own.post("/answer", content=body)
+    found = own.post("/answer", content=body, headers=JSON)
     assert found.status_code == 400 and why in found.json()["error"]
 
 
 def test_limits_of_size_and_way(own, monkeypatch):
     assert own.get("/answer").status_code == 405 and own.get("/other").status_code == 404
     monkeypatch.setattr(server, "MAX_REQUEST_BYTES", 100)
-    assert own.post("/answer", content=b" " * 101).status_code == 413
+    assert own.post("/answer", content=b" " * 101, headers=JSON).status_code == 413
 
 
 def test_on_loopback_only_loopback_names_are_answered():
@@ -132,7 +138,7 @@ def test_on_loopback_only_loopback_names_are_answered():
     ],
 )
 def test_requests_of_a_stranger_are_refused_by_a_sentence(own, body, status):
-    found = own.post("/answer", content=body)
+    found = own.post("/answer", content=body, headers=JSON)
     assert found.status_code == status and found.json()["error"]
 
 
@@ -149,3 +155,64 @@ def test_requests_do_not_add_up_to_the_limit_of_the_command(home, monkeypatch):
         with engine.allow_tokens(100), pytest.raises(engine.FrontierError, match="would send"):
             service.answer({"queries": ["word " * 400]})
         assert models.texts() == texts
+
+
+@pytest.mark.threat("a page of another site that has a browser ask the service", "403 or 415, nothing computed")
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": ""}, 415),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://[::1"}, 403),
+        ({"origin": "http://127.0.0.1:9999"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"origin": HERE, "sec-fetch-site": "same-origin"}, 200),
+    ],
+)
+def test_other_sites_pages_are_refused(own, monkeypatch, headers, status):
+    n_answered = []
+    answer = Service.answer
+    monkeypatch.setattr(Service, "answer", lambda self, request: n_answered.append(1) or answer(self, request))
+    response = own.post("/answer", content=json.dumps(ONE), headers={**JSON, **headers})
+    assert response.status_code == status and len(n_answered) == (status == 200)
+    assert status == 200 or response.json()["error"]
+
+
+def test_long_texts_are_cut_and_that_is_said(embedded, monkeypatch):
+    monkeypatch.setattr(server, "MAX_TEXT_CHARACTERS", 20)
+    texts = ["sort along two axes, then take the mean", "sort an array"]
+    response = embedded.post("/answer", json={"queries": texts}).json()
+    assert response["notices"] == ["1 query cut to 20 characters"]
+    cut = embedded.post("/answer", json={"queries": [texts[0][:20], texts[1]]}).json()
+    assert response["answers"] == cut["answers"] and "notices" not in cut
+
+
+@pytest.mark.threat("bodies that never end, or many large ones at a time", "408 or 503, and the memory is free again")
+def test_unfinished_bodies_are_given_up_and_all_together_are_bounded(monkeypatch):
+    monkeypatch.setattr(server, "BODY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(server, "MAX_OPEN_BYTES", 1000)
+
+    async def read(sizes, pause_s, hold_s=0.0):
+        async def stream():
+            for size in sizes:
+                yield b" " * size
+                await asyncio.sleep(pause_s)
+
+        async with reader.read(SimpleNamespace(stream=stream)) as body:
+            await asyncio.sleep(hold_s)
+            return len(body)
+
+    async def attack():
+        with pytest.raises(server.RefusedRequest, match=r"within 0\.2 seconds") as refusal:
+            await read([10, 10], 30)
+        assert refusal.value.status == 408 and reader.n_open_bytes == 0
+        # One body is being answered while another comes: the second does not fit beside it.
+        first, second = await asyncio.gather(read([600], 0, 0.1), read([300, 300], 0.01), return_exceptions=True)
+        assert first == 600 and second.status == 503 and reader.n_open_bytes == 0
+        assert await read([600], 0) == 600
+
+    reader = server.BodyReader()
+    asyncio.run(attack())
