@@ -21,6 +21,7 @@ from engine.wording import visible
 Decorator = Callable[[Any], Any]
 MAX_LINE_CHARACTERS = 300
 """Characters of a progress line."""
+MAX_THREADS = 4096
 _HELP_ERRORS: type[click.ClickException] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """Exception by which click since 8.2 shows the help of a group that is named alone; the words are our own."""
 
@@ -152,14 +153,17 @@ class Meter:
 def use_threads() -> None:
     """Give torch and NumPy half the cores: on a busy machine more threads are slower, not faster.
 
-    FRONTIER_THREADS overrides the number.
+    FRONTIER_THREADS overrides the number. Raises ParamError for what is no number of threads.
     """
     # Imported here, because --help must not wait for torch.
     import torch
     from threadpoolctl import threadpool_limits
 
+    from engine.params import Whole
+
     override = os.environ.get("FRONTIER_THREADS", "")
-    n_threads = int(override) if override.isdigit() and int(override) else max(1, (os.cpu_count() or 2) // 2)
+    thread_count = Whole(1, "FRONTIER_THREADS", 1, MAX_THREADS, name="FRONTIER_THREADS")
+    n_threads = thread_count.parse(override) if override else max(1, (os.cpu_count() or 2) // 2)
     torch.set_num_threads(n_threads)
     threadpool_limits(n_threads, user_api="blas")
 

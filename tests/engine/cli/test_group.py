@@ -161,3 +161,10 @@ def test_judgements_of_other_documents_are_refused(tmp_path):
         assert "qrels/test.tsv: 100% of what it calls relevant (1 of 1; first: 'x')" in " ".join(output.split())
     printed = run("decode", *flags, "--split", "dev")
     assert "Recall@2" in printed and "note: 1 documents judged in qrels/dev.tsv are not in the corpus" in printed
+
+
+@pytest.mark.parametrize("number", ["²", "0", "-1", "abc", "9999"])
+def test_what_is_no_number_of_threads_is_refused(monkeypatch, number):
+    monkeypatch.setenv("FRONTIER_THREADS", number)
+    output = run("decode", "--query", "sort", "-k", "1", fails=True)
+    assert f"FRONTIER_THREADS must be a whole number in [1, 4096]; got {number!r}" in output
