@@ -91,7 +91,10 @@ class Gate:
 
 def _web_host(origin: str) -> str:
     """Return host and port of a web page's origin; "" for any other origin, such as a browser's extension."""
-    parts = urlsplit(origin)
+    try:
+        parts = urlsplit(origin)
+    except ValueError:  # such as http://[::1
+        return ""
     return parts.netloc.lower() if parts.scheme in ("http", "https") else ""
 
 

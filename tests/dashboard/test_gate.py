@@ -73,6 +73,8 @@ def test_refused_host_is_named_once_with_its_flag_and_harmlessly():
         (b"https://localhost:8501", "websocket", "GET", 200),  # a proxy may have taken the s away
         (b"chrome-extension://localhost:8501", "websocket", "GET", 1008),
         (b"file://localhost:8501", "http", "PUT", 403),
+        (b"http://[::1", "http", "GET", 403),
+        (b"http://[::1", "websocket", "GET", 1008),
         (b"http://localhost:8502", "websocket", "GET", 1008),
         (b"http://localhost", "http", "GET", 403),
         (b"http://evil.example", "http", "GET", 403),
