@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import wraps
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -33,6 +34,7 @@ class CommandGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the default command's name if the first argument is a flag or missing; make errors printable."""
+        _escape_unprintable()
         group_flags = {"--help", "-h", "--version"}
         if self.default and (not args or (args[0].startswith("-") and args[0] not in group_flags)):
             args = [self.default, *args]
@@ -56,6 +58,14 @@ class CommandGroup(click.Group):
             reason = str(error).removeprefix("stopped ") or "what was finished is kept"
             echo(f"stopped; {reason}", err=True)
             ctx.exit(130)
+
+
+def _escape_unprintable() -> None:
+    """Have characters that the output's encoding lacks printed as escapes, which JSON reads back."""
+    # A terminal or a pipe in latin-1 or ASCII has no λ: help and results would end in an error of Python.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _printable_error(error: click.ClickException) -> click.ClickException:

@@ -168,3 +168,14 @@ def test_what_is_no_number_of_threads_is_refused(monkeypatch, number):
     monkeypatch.setenv("FRONTIER_THREADS", number)
     output = run("decode", "--query", "sort", "-k", "1", fails=True)
     assert f"FRONTIER_THREADS must be a whole number in [1, 4096]; got {number!r}" in output
+
+
+@pytest.mark.parametrize("flags", [("tune", "--help"), ("methods", "--json")])
+def test_output_without_greek_letters_is_printed_with_escapes(flags):
+    command = [sys.executable, "-m", "engine.cli", *flags]
+    result = subprocess.run(command, env=environment(PYTHONIOENCODING="latin-1"), capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr
+    whole = subprocess.run(command, env=environment(PYTHONIOENCODING="utf-8"), capture_output=True, check=True)
+    printed, expected = result.stdout.decode("latin-1"), whole.stdout.decode()
+    assert "\\u" in printed
+    assert printed == expected.encode("latin-1", "backslashreplace").decode("latin-1")
