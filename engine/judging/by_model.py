@@ -227,7 +227,7 @@ def judge_by_model(
     Raises
     ------
     Cancelled
-        If `stop` was set; answers that came are kept.
+        If `stop` was set; answers that came, and those in flight, are kept.
     FrontierError
         If nobody allowed to send as much, the service fails, or the log cannot be written; answers that came before
         are kept.
@@ -293,7 +293,7 @@ def _ask(
         """Report what the service is waited for."""
         report(n_left, reason or JUDGING)
 
-    for pair, answer in run_tasks(judge.endpoint, open_pairs, grade, stop, tell_wait):
+    for pair, answer in run_tasks(judge.endpoint, open_pairs, grade, stop, tell_wait, lets_finish=True):
         # Written one by one: each answer is paid for, and the process may be killed before the next.
         log.add([_build_judgement(judge.name, pair, answer)])
         n_left -= 1
