@@ -16,13 +16,13 @@ from engine.judging.by_model import (
     MAX_DOCUMENT_CHARACTERS,
     ModelAnswer,
     ModelJudge,
-    _wait_for_turn,
     compare_with_people,
     find_open_pairs,
     judge_by_model,
     make_judge,
     read_answer,
 )
+from engine.judging.chat import wait_for_turn
 from engine.judging.log import JudgingLog
 from engine.judging.qrels import merge_grades
 from engine.values import Corpus, Queries
@@ -216,7 +216,7 @@ def test_two_sessions_ask_for_each_grade_once(log):
     assert len(first.asked) == 12 and second.asked == [] and "waiting for another session that asks a model" in labels
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Cancelled), _wait_for_turn(log, lambda: None, None):
+    with pytest.raises(Cancelled), wait_for_turn(log.path, lambda: None, None):
         # Another session, as locks of one file are apart.
         run(other_log, Service(requests=1, prompt="{query} {document}"), stop=stop)
 
