@@ -122,6 +122,7 @@ def read_content(response: Any) -> ChatContent | None:
 
 def read_fields(content: str) -> Mapping[str, Any] | None:
     """Return the JSON object in a message, with or without a fence around it; None if there is none."""
+    # Many models put a fence around JSON, whatever the prompt says.
     try:
         fields = json.loads(_FENCE.sub("", content))
     except (ValueError, RecursionError):

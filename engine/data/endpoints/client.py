@@ -10,7 +10,15 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from engine.data.endpoints.config import EndpointSettings, config_path
-from engine.data.endpoints.transport import NoAnswerError, Reply, parse_json, quote_message, quote_reply, send_post
+from engine.data.endpoints.transport import (
+    NoAnswerError,
+    Reply,
+    parse_json,
+    quote_message,
+    quote_reply,
+    repeats_secret,
+    send_post,
+)
 from engine.errors import Cancelled, DataError, FrontierError
 from engine.progress import Stop, format_duration
 
@@ -175,6 +183,10 @@ class ModelEndpoint:
     def redact(self, text: str) -> str:
         """Return a text that the server sent, shortened to be quoted; a note in its place if it repeats the key."""
         return quote_message(text, [self.settings.read_key()])
+
+    def repeats_key(self, text: str) -> bool:
+        """Return True if a text that the server sent repeats the key."""
+        return repeats_secret(text, [self.settings.read_key()])
 
     def wrong_answer(self, problem: str) -> DataError:
         """Return the error for an answer of another form; problem: what it lacks, after the endpoint's name."""
