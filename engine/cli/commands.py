@@ -14,6 +14,7 @@ from engine.cli.options import (
     PER_SOURCE_OPTION,
     POINTS,
     READING,
+    SENDING,
     SIZE_OPTION,
     SOURCE,
     STAGE_TEXT,
@@ -356,6 +357,8 @@ def budget() -> None:
 @click.option("--train", is_flag=True, help="Train what --work lacks: hours on a processor.")
 @seed_option("Seed of samples and resamples.")
 @click.option("--anew", is_flag=True, help="Measure again what is stored.")
+@option("--endpoint", metavar="NAME", help="The entry of endpoints.toml whose chat model reads sets, for V10 and C15.")
+@SENDING
 @file_option("--out", help="The judged claims as a file, which frontier evidence takes.")
 @json_option("One JSON object a claim.")
 @runs_in("engine.cli.theory")  # calls reproduce() of that module

@@ -82,6 +82,7 @@ def estimate_support(
     DataError
         If no query has a grade for every system, or the model's differences go against the person's.
     """
+    # Comparisons are paired, so every share is over the same queries.
     is_graded = np.isfinite(supported).all(1)
     if not is_graded.any():
         raise DataError("no query has a grade of every system's answer: the model refused, or gave no grade")

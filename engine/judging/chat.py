@@ -86,6 +86,7 @@ class ChatModel:
 
     def ask(self, prompt: str, stop: Stop | None = None) -> ChatContent:
         """Send a filled prompt. Raises FrontierError if the service does not answer, Cancelled by `stop`."""
+        # One message: many servers of small models take no system's beside it.
         message = {"role": "user", "content": prompt}
         body = {"model": self.model, "messages": [message], "temperature": 0}
         try:

@@ -84,7 +84,7 @@ class AnswerGrading:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Who judged what, what was left out, and each difference to the baseline."""
+        """The judges, the queries and answers that are left out, and each difference to the baseline."""
         support, task, outcomes = self.support, self.session.task, self.outcomes
         agreement, remark = self.judgement.agreement, self.judgement.remark
         lacking = [f"{outcomes[name]:,} {name}" for name in ("empty", "refused", "unreadable") if outcomes[name]]
