@@ -54,7 +54,10 @@ def test_texts_are_sent_once_a_visitor_agrees_to_the_estimate(server, tmp_path):
     pages.run(app)
     n_documents = len(pages.load(source).dataset.corpus)
     said = pages.texts(app)
-    assert f"This sends {counted(n_documents, 'text')}, about " in said and "tokens, to 127.0.0.1:" in said
+    assert (
+        f"This sends {counted(n_documents, 'text')} and 10 probe texts, about " in said
+        and "tokens, to 127.0.0.1:" in said
+    )
     assert server.requests == [] and "cannot be loaded" not in said
     pages.press(app, "data.send")
     assert len(pages.load(chosen).dataset.corpus) == n_documents
