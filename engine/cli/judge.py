@@ -21,6 +21,7 @@ from engine.judging.log import Judged, JudgingLog, locate_log
 from engine.judging.pool import build_pool, order_pairs
 from engine.judging.qrels import export_judgements
 from engine.judging.queries import read_queries
+from engine.progress import counted
 from engine.space import Space
 from engine.stages import make, methods
 from engine.values import Dataset, Embeddings, Queries
@@ -106,6 +107,10 @@ def judge(
     echo(agreement.sentence if agreement is not None else UNCHECKED)
     if out is not None:
         echo(f"the model's judgements are in {out}")
+        # Without a grade of 0 a set of judgements counts as complete, and what it lacks as not relevant.
+        if n_lacking := judging.refused + judging.unreadable:
+            lacking = counted(n_lacking, "document has", "documents have")
+            echo(f"{lacking} no grade: read them with --judgements pooled, by which these are unknown, not irrelevant")
 
 
 def _choose_queries(dataset: Dataset, queries_file: str | None, split: str | None) -> Queries:
