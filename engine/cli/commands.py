@@ -14,6 +14,7 @@ from engine.cli.options import (
     PER_SOURCE_OPTION,
     POINTS,
     READING,
+    SENDING,
     SIZE_OPTION,
     SOURCE,
     STAGE_TEXT,
@@ -150,6 +151,29 @@ def judge() -> None:
 
     Each grade is kept as it comes, under the model's name and apart from people's; a run that was stopped goes on
     without asking twice.
+    """
+
+
+@main.command(name="grade-answers")
+@judged_options(
+    "Split whose judged queries are asked.",
+    option("--count", type=click.IntRange(1), default=100, help="Number of queries, drawn at random."),
+    seed_option("Seed of that draw, and of the intervals."),
+)
+@option("--endpoint", required=True, metavar="NAME", help="The entry of endpoints.toml whose chat model is asked.")
+@stages_option("select", "selectors", "Selectors whose sets are read. Default: all.")
+@click.option("--run", "runs", multiple=True, metavar="FILE", help="Results of another system, read as well.")
+@SIZE_OPTION
+@click.option("--prompt", is_flag=True, help="Print the prompts, to be changed as answer_prompt and support_prompt.")
+@option("--person", metavar="FILE.csv", help="A person's grades of some answers: query, decoder, grade (0, 1 or 2).")
+@option("--sheet", metavar="FILE.csv", help="Write the answers, for a person to grade from the top on.")
+@JSON_FLAG
+@runs_in("engine.cli.grade_answers")  # calls grade_answers() of that module
+def grade_answers() -> None:
+    """Have a language model answer queries from each decoder's set, and grade if the relevant documents support that.
+
+    The first decoder is the baseline. Each answer and each grade is kept as it comes; a run that was stopped goes on
+    without asking twice. A person's grades correct the model's.
     """
 
 
@@ -339,6 +363,8 @@ def budget() -> None:
 @click.option("--train", is_flag=True, help="Train what --work lacks: hours on a processor.")
 @seed_option("Seed of samples and resamples.")
 @click.option("--anew", is_flag=True, help="Measure again what is stored.")
+@option("--endpoint", metavar="NAME", help="The entry of endpoints.toml whose chat model reads sets, for V10 and C15.")
+@SENDING
 @file_option("--out", help="The judged claims as a file, which frontier evidence takes.")
 @json_option("One JSON object a claim.")
 @runs_in("engine.cli.theory")  # calls reproduce() of that module

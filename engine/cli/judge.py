@@ -18,9 +18,10 @@ from engine.judging.by_model import (
     make_judge,
 )
 from engine.judging.log import Judged, JudgingLog, locate_log
-from engine.judging.pool import Pair, build_pool, order_pairs
+from engine.judging.pool import build_pool, order_pairs
 from engine.judging.qrels import export_judgements
 from engine.judging.queries import read_queries
+from engine.progress import counted
 from engine.space import Space
 from engine.stages import make, methods
 from engine.values import Dataset, Embeddings, Queries
@@ -84,7 +85,9 @@ def judge(
         queries = _choose_queries(dataset, queries_file, split)
         queries = queries if count is None else queries.sample(count, seed)
         space = space_and_decoder(dataset, source, progress=meter)[0]
-        pairs = _pool_pairs(space, embed_and_warn(space, queries, progress=meter), selectors, runs, k)
+        systems = list_systems(space, embed_and_warn(space, queries, progress=meter), selectors, runs, k)
+        # In the order in which people judge them.
+        pairs = order_pairs(build_pool(systems, queries.ids, k))
         log = JudgingLog(locate_log(dataset.corpus))
         # The page shows a query only if the log has its text.
         log.add_queries(queries)
@@ -104,6 +107,10 @@ def judge(
     echo(agreement.sentence if agreement is not None else UNCHECKED)
     if out is not None:
         echo(f"the model's judgements are in {out}")
+        # Without a grade of 0 a set of judgements counts as complete, and what it lacks as not relevant.
+        if n_lacking := judging.refused + judging.unreadable:
+            lacking = counted(n_lacking, "document has", "documents have")
+            echo(f"{lacking} no grade: read them with --judgements pooled, by which these are unknown, not irrelevant")
 
 
 def _choose_queries(dataset: Dataset, queries_file: str | None, split: str | None) -> Queries:
@@ -130,10 +137,10 @@ def _export(judged: Judged, dataset: Dataset, folder: str) -> None:
     export_judgements(judged, folder, dataset.queries, dataset_qrels=used_splits)
 
 
-def _pool_pairs(
+def list_systems(
     space: Space, queries: Embeddings, selectors: Sequence[str], run_files: Sequence[str], k: int
-) -> tuple[Pair, ...]:
-    """Return all documents that decoders and other systems return, in the order in which people judge them.
+) -> list[RankedRun]:
+    """Return the lists of decoders and of other systems, the baseline's first.
 
     selectors, run_files: as the flags name them; no selectors for all that there are
     """
@@ -145,4 +152,4 @@ def _pool_pairs(
         run = read_run(file, space.corpus.ids, queries.ids)
         echo_notices(run.notices)
         ranked_runs.append(run)
-    return order_pairs(build_pool(ranked_runs, queries.ids, k))
+    return ranked_runs

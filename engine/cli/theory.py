@@ -229,19 +229,22 @@ def reproduce(
     train: bool,
     seed: int,
     anew: bool,
+    endpoint: str | None,
     out: str | None,
     as_json: bool,
 ) -> None:
     """Measure the claims of the papers again; print and save the ruling on each, and the reason for it.
 
     which: a paper, a claim or "all"; data: folder of judged data sets; work: folder of trained systems; train: train
-    those that it lacks; anew: measure again what is stored. Raises UsageError.
+    those that it lacks; anew: measure again what is stored; endpoint: entry of endpoints.toml whose chat model reads.
+    Raises UsageError.
     """
     use_threads()
     if train and not work:
         raise click.UsageError("--train needs --work FOLDER, where what is trained is kept")
     with Meter() as meter:
         run_options: dict[str, Any] = {"seed": seed, "workers": workers, "anew": anew, "stop": threading.Event()}
+        run_options["reader"] = endpoint
         for evidence_report in run(which, data, encoder, work, train, progress=meter, **run_options):
             meter.clear()
             row = evidence_report.rows[-1]

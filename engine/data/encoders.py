@@ -205,7 +205,7 @@ def estimate_sending(text_sources: Iterable[Corpus | Queries], encoder: str) -> 
             if store.get(EMBEDDING_SECTION, key) is None:
                 n_texts += len(span)
                 n_tokens += source.estimate(texts[span.start : span.stop], prompt).n_tokens
-    return Estimate(n_texts, n_tokens, source.settings.host) if n_texts else None
+    return source.add_probes(Estimate(n_texts, n_tokens, source.settings.host)) if n_texts else None
 
 
 def _send_spans(
@@ -225,8 +225,8 @@ def _send_spans(
     host = encoder.source.settings.host
     missing_texts = (run.texts[index] for span, _ in missing_spans for index in span)
     estimate = encoder.source.estimate(missing_texts, prompt)
-    require_consent(estimate)
-    # Nothing is mixed where nothing is cached.
+    # Nothing is mixed where nothing is cached, and then the model is not probed.
+    require_consent(encoder.source.add_probes(estimate) if use_cache else estimate)
     if use_cache:
         run.report(f"asking {host} whether its model is that of before")
         encoder.check_probes(run.stop)
@@ -311,7 +311,8 @@ class TextEncoder:
         # A run without listeners: it reports no progress and cannot be stopped.
         run, prompt = _EmbeddingRun(texts, None, None, on_disk=False), self._model.source.prompt(role)
         if isinstance(self._model, EndpointEncoder):
-            require_consent(self._model.source.estimate(texts, prompt))
+            source = self._model.source
+            require_consent(source.add_probes(source.estimate(texts, prompt)))
         return _encode_texts(self._model, texts, role, prompt, BATCH_SIZE.check(32), run)
 
 

@@ -30,6 +30,7 @@ class JudgeAgreement:
     )  # Cohen 1968, quadratic weights: 1 is full agreement, 0 chance; None where one of them gave one grade alone
     low: float | None  # ends of its 95% interval; None for a single query
     high: float | None
+    item: str = "document"  # what both graded
 
     @property
     def sentence(self) -> str:
@@ -40,16 +41,19 @@ class JudgeAgreement:
             if self.low is not None and self.high is not None:
                 kappa_text += f", {decimal(self.low, 2)} to {decimal(self.high, 2)}"
             kappa_text = f" ({kappa_text})"
-        share_text, n_text = percent(self.same / self.pairs), counted(self.pairs, "document")
+        share_text, n_text = percent(self.same / self.pairs), counted(self.pairs, self.item)
         return f"{self.judge} gives your grade to {share_text} of {n_text}{kappa_text}."
 
 
-def compute_judge_agreement(person: Qrels, model: Qrels, judge: str = UNNAMED_JUDGE) -> JudgeAgreement:
+def compute_judge_agreement(
+    person: Qrels, model: Qrels, judge: str = UNNAMED_JUDGE, item: str = "document"
+) -> JudgeAgreement:
     """Compute how far a model's grades agree with a person's: Cohen's κ with quadratic weights, and its interval.
 
     With quadratic weights κ is 2·cov(a, b)/(var a + var b + (mean a − mean b)²), for two grades the plain one. Pairs of
     one query depend on each other, so the interval is that of the jackknife over queries. Where the person's
-    judgements are complete, a document that they lack has grade 0. Raises DataError if nothing was judged by both.
+    judgements are complete, a document that they lack has grade 0. item: what was graded, for sentences. Raises
+    DataError if nothing was judged by both.
     """
     sums = []
     for query_id, grades in person.grades.items():
@@ -63,7 +67,7 @@ def compute_judge_agreement(person: Qrels, model: Qrels, judge: str = UNNAMED_JU
             products = person_column @ person_column, model_column @ model_column, person_column @ model_column
             sums.append((len(rows), person_column.sum(), model_column.sum(), *products, n_equal))
     if not sums:
-        raise DataError(f"{judge} must have graded some of the documents that you graded; got none of them")
+        raise DataError(f"{judge} must have graded some of the {item}s that you graded; got none of them")
     table = np.array(sums)
     # κ of all pairs, and of all but those of one query at a time.
     total, n_queries, low, high = table.sum(0), len(table), None, None
@@ -77,7 +81,7 @@ def compute_judge_agreement(person: Qrels, model: Qrels, judge: str = UNNAMED_JU
         low, high = max(-1.0, kappa - margin), min(1.0, kappa + margin)
     return JudgeAgreement(
         judge=judge, pairs=int(total[0]), queries=n_queries, same=int(total[-1]),
-        kappa=None if math.isnan(kappa) else kappa, low=low, high=high,
+        kappa=None if math.isnan(kappa) else kappa, low=low, high=high, item=item,
     )  # fmt: skip
 
 
@@ -99,12 +103,12 @@ def _compute_kappa(sums: np.ndarray) -> np.ndarray:
     return kappa
 
 
-def check_judge(person: Qrels, model: Qrels, judge: str = UNNAMED_JUDGE) -> JudgeAgreement:
+def check_judge(person: Qrels, model: Qrels, judge: str = UNNAMED_JUDGE, item: str = "document") -> JudgeAgreement:
     """Return a model's agreement with a person; raise DataError for a judge that is no better than chance."""
-    agreement = compute_judge_agreement(person, model, judge)
+    agreement = compute_judge_agreement(person, model, judge, item)
     if agreement.kappa is not None and agreement.kappa <= 0:
         raise DataError(
             f"{judge} must agree with you better than chance; κ is {decimal(agreement.kappa, 2)} on "
-            f"{agreement.pairs:,} documents that both graded. Judge by another model, or leave its judgements out"
+            f"{agreement.pairs:,} {item}s that both graded. Judge by another model, or leave its judgements out"
         )
     return agreement

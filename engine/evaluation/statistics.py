@@ -241,7 +241,7 @@ def compare(
     row_labels = [(name, cell.label, baseline_name) for name, cell in zip(names, aligned.cells[1:], strict=True)]
     if model_judged is not None:
         aligned, model = pair_with_model(aligned, paired.select_cells(model_judged, k), metric, None)
-        return _build_corrected(row_labels, metric, baseline_cell.k, aligned.values[metric], model, aligned.queries)
+        return build_corrected(row_labels, metric, baseline_cell.k, aligned.values[metric], model, aligned.queries)
     return build_comparisons(row_labels, metric, baseline_cell.k, values[:, 1:], values[:, :1], resamples, seed)
 
 
@@ -279,7 +279,7 @@ def build_comparisons(
     return correct_comparisons(comparisons)
 
 
-def _build_corrected(
+def build_corrected(
     row_labels: Sequence[tuple[str, str, str]],
     metric: str,
     k: int,

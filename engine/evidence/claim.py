@@ -58,6 +58,7 @@ class Claim:
     missing: str = ""  # what it would take, where nothing here can measure it
     sets: tuple[str, ...] = ()  # judged sets that it is measured on, where the folder has them
     trained: bool = False  # whether it is about trained systems, which a work folder has
+    is_read: bool = False  # whether it is about what a language model makes of sets, which needs an endpoint
     effect: str = ""  # the paper's own number, with its unit; "" where it prints none
     differs: str = ""  # what is otherwise than in the paper
     cost: int = 1  # seconds on one idle core, about

@@ -19,7 +19,7 @@ MIN_TEST_QUERIES = 100
 """Queries of a test split below which all judged queries are halved: what is not trained has seen none of them."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class JudgedSet:
     """A data set with judged queries that claims are measured on, embedded by one encoder."""
 
@@ -29,6 +29,7 @@ class JudgedSet:
     work: Path | None = None  # the folder of what is trained on it
     train: bool = False  # whether what is not there is trained
     folder: Path | None = None  # its own, for what a data set leaves out: plans
+    reader: str | None = None  # the entry of endpoints.toml whose chat model reads sets
 
     @cached_property
     def space(self) -> engine.Space:
@@ -82,7 +83,7 @@ class JudgedSets:
     """The judged sets of a folder by name, loaded on first use; a folder that is a set has only itself.
 
     encoder: a model's name or path; work: the folder of trained systems, with a folder for each set; train: True to
-    train the systems that it lacks
+    train the systems that it lacks; reader: an entry of endpoints.toml with a chat model
     """
 
     def __init__(
@@ -91,16 +92,18 @@ class JudgedSets:
         encoder: str = "bundled",
         work: str | Path | None = None,
         train: bool = False,
+        reader: str | None = None,
     ) -> None:
         """Find the judged sets in a folder: data sets with judgements, each loaded at its first use.
 
         folder: one with a subfolder for each set, which names it, or the folder of a single set; None for no sets;
         encoder: embeds their texts; work: a folder that has the results of trained systems, or is to get them; train:
-        True to train the systems that are missing there. Raises DataError for a folder without sets.
+        True to train the systems that are missing there; reader: for claims on what a language model makes of sets,
+        None for none. Raises DataError for a folder without sets.
         """
         # Worker processes build their own from these.
-        self.arguments = folder, encoder, work, train
-        self.encoder = encoder
+        self.arguments = folder, encoder, work, train, reader
+        self.encoder, self.reader = encoder, reader
         self._folders: dict[str, Path] = {}
         self._sets: dict[str, JudgedSet] = {}
         if folder is not None:
@@ -138,9 +141,12 @@ class JudgedSets:
             # precedence.
             qrels_folder = RESPLIT_FOLDER if (set_folder / RESPLIT_FOLDER).is_dir() else "qrels"
             dataset = engine.load_dataset(str(set_folder), qrels=qrels_folder)
-            *_, work, train = self.arguments
+            *_, work, train, reader = self.arguments
             set_work = Path(work) / set_name if work else None
-            self._sets[set_name] = JudgedSet(set_name, dataset, self.encoder, set_work, train, set_folder)
+            self._sets[set_name] = JudgedSet(
+                name=set_name, dataset=dataset, encoder=self.encoder, work=set_work, train=train, folder=set_folder,
+                reader=reader,
+            )  # fmt: skip
         return self._sets[set_name]
 
 

@@ -47,11 +47,15 @@ class Finding(StrEnum):
     REFUTED = "refuted"
     UNDECIDED = "not decided"
     UNTESTABLE = "not testable here"
+    NEEDS_ENDPOINT = "needs an endpoint"
 
 
 FAILS_HERE = "does not hold here"
 """What measurements on some sets can say against a claim."""
-SHORT_VERDICTS = (Finding.HOLDS, Finding.PARTLY, FAILS_HERE, Finding.REFUTED, Finding.UNDECIDED, Finding.UNTESTABLE)
+SHORT_VERDICTS = (
+    Finding.HOLDS, Finding.PARTLY, FAILS_HERE, Finding.REFUTED, Finding.UNDECIDED, Finding.UNTESTABLE,
+    Finding.NEEDS_ENDPOINT,
+)  # fmt: skip
 """Every verdict in short, from the best to none."""
 
 
@@ -134,6 +138,12 @@ def shorten_verdict(verdict: Finding, scope: Scope) -> str:
 def rule_untestable(missing: str) -> Ruling:
     """Return the ruling of a claim that cannot be measured here; missing: what it would take."""
     return Ruling(verdict=Finding.UNTESTABLE, why=f"Missing: {missing}.")
+
+
+def rule_unread() -> Ruling:
+    """Return the ruling of a claim on what a language model makes of sets, where none is named."""
+    why = "A chat model named in endpoints.toml is needed, which answers from the sets and grades the answers."
+    return Ruling(verdict=Finding.NEEDS_ENDPOINT, why=why)
 
 
 def theorem(excess: Sequence[float], min_cases: int) -> Ruling:

@@ -25,6 +25,7 @@ from engine.evidence.claim import PAPERS, Claim, ClaimMeasure, Measurement
 from engine.evidence.claims import ccbqp, nnn, orag, sparse_dense, vrsd
 from engine.evidence.judged_sets import JudgedSet, JudgedSets
 from engine.evidence.measures import CACHE_SECTION
+from engine.evidence.readers import digest_reader
 from engine.evidence.rules import (
     SHORT_VERDICTS,
     Effect,
@@ -32,6 +33,7 @@ from engine.evidence.rules import (
     Finding,
     Ruling,
     Scope,
+    rule_unread,
     rule_untestable,
     shorten_verdict,
     word_verdict,
@@ -136,6 +138,7 @@ def reproduce(
     work: str | Path | None = None,
     train: bool = False,
     *,
+    reader: str | None = None,
     seed: int = 0,
     workers: int = 1,
     anew: bool = False,
@@ -144,23 +147,25 @@ def reproduce(
 ) -> Iterator[Report]:
     """Measure and judge claims of the papers; yield the report so far after each one, the new row last.
 
-    Claims whose measurements are stored come first. which: a claim's id, a paper, or "all"; data, encoder, work, train:
-    of `JudgedSets`; anew: measure again what is stored. Measurements are stored under measure, version, contents of the
-    sets, encoder and seed, so that a run that was killed goes on. Raises ParamError, DataError, and Cancelled.
+    Claims whose measurements are stored come first. which: a claim's id, a paper, or "all"; data, encoder, work, train,
+    reader: of `JudgedSets`; anew: measure again what is stored. Measurements are stored under measure, version,
+    contents of the sets, encoder and seed, so that a run that was killed goes on. Raises ParamError, DataError, and
+    Cancelled.
     """
     seed, workers = SEED_PARAM.check(seed), WORKERS_PARAM.check(workers)
-    judged_sets, requested = JudgedSets(data, encoder, work, train), select_claims(which)
+    judged_sets, requested = JudgedSets(data, encoder, work, train, reader), select_claims(which)
     report_progress = with_cancellation(progress, stop, STOPPED_MESSAGE)
     report = Report(sets=judged_sets.names, encoder=encoder, seed=seed, rows=())
     claims_by_key: dict[str, list[Claim]] = {}
     for claim in requested:
         cache_key = _build_cache_key(claim, judged_sets, seed)
-        stored_text = None if anew or not claim.measure else cache.get(CACHE_SECTION, cache_key)
+        is_measurable = claim.measure is not None and not _lacks_reader(claim, judged_sets)
+        stored_text = None if anew or not is_measurable else cache.get(CACHE_SECTION, cache_key)
         # Claims with one key are measured once; those whose numbers are stored are judged at once.
-        if claim.measure and stored_text is None:
+        if is_measurable and stored_text is None:
             claims_by_key.setdefault(cache_key, []).append(claim)
             continue
-        # A claim without a measure has nothing to time.
+        # A claim that cannot be measured has nothing to time.
         stored_measurement = {"seconds": 0.0} if stored_text is None else json.loads(stored_text)
         row = _judge_claim(claim, judged_sets, stored_measurement)
         report = replace(report, rows=(*report.rows, row))
@@ -182,11 +187,15 @@ def _measure_claims(
 
     claims_by_key: claims under one key share their measurement
     """
-    if workers == 1 or len(claims_by_key) < 2:
-        # Any of the claims will do, as all under one key have the same measure and sets.
-        for key, (claim, *_) in claims_by_key.items():
-            yield key, _measure(claim, judged_sets, seed)
+    # What may be sent to an endpoint was allowed in this process.
+    is_local = workers == 1 or len(claims_by_key) < 2
+    local_keys = [key for key, (claim, *_) in claims_by_key.items() if is_local or claim.is_read]
+    # Any of the claims will do, as all under one key have the same measure and sets.
+    for key in local_keys:
+        yield key, _measure(claims_by_key[key][0], judged_sets, seed)
+    if is_local:
         return
+    claims_by_key = {key: claims for key, claims in claims_by_key.items() if key not in local_keys}
     # The longest first, so that no worker is left with one at the end.
     sorted_keys = sorted(claims_by_key, key=lambda key: -max(claim.cost for claim in claims_by_key[key]))
     with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, judged_sets.arguments) as pool:
@@ -231,6 +240,9 @@ def _measure(claim: Claim, judged_sets: JudgedSets, seed: int) -> Measurement:
             raise DataError(claim.missing)
         numbers: Mapping[str, Any] = {"numbers": claim.measure.compute(_select_sets(claim, judged_sets), seed)}
     except FrontierError as error:
+        # What a service did not answer is no lack of the claim's, and would be stored as one.
+        if claim.is_read and judged_sets.names:
+            raise
         numbers = {"missing": str(error).rstrip(".")}
     return {**numbers, "seconds": round(time.monotonic() - start_time, 1)}
 
@@ -240,16 +252,25 @@ def _judge_claim(claim: Claim, judged_sets: JudgedSets, measurement: Measurement
 
     The claim is untestable if the measurement, or the claim itself, says in "missing" what is needed to test it.
     """
+    if _lacks_reader(claim, judged_sets):
+        return JudgedClaim(claim=claim, ruling=rule_unread(), scope=claim.scope, where="no sets", seconds=0.0)
     used_sets = list(map(attrgetter("name"), _select_sets(claim, judged_sets)))
     missing = measurement.get("missing", claim.missing)
+    reader = f", read by {judged_sets.reader}" if claim.is_read else ""
     # Evidence on other sets than the claim's own is a stand-in, whatever the claim allows at best.
     return JudgedClaim(
         claim=claim,
         ruling=rule_untestable(missing) if missing else claim.rule(measurement["numbers"]),
         scope=claim.scope if set(used_sets) <= set(claim.sets) else Scope.STAND_IN,
-        where=f"{', '.join(used_sets)} with {judged_sets.encoder_title}" if used_sets else "generated cases",
+        where=f"{', '.join(used_sets)} with {judged_sets.encoder_title}{reader}" if used_sets else "generated cases",
         seconds=measurement["seconds"],
     )
+
+
+def _lacks_reader(claim: Claim, judged_sets: JudgedSets) -> bool:
+    """Return True for a claim on what a language model makes of sets, where none is named."""
+    # Nothing is asked of a service that nobody named: it costs money, and texts leave this machine.
+    return claim.is_read and judged_sets.reader is None
 
 
 def _select_sets(claim: Claim, judged_sets: JudgedSets) -> list[JudgedSet]:
@@ -278,6 +299,9 @@ def _build_cache_key(claim: Claim, sets: JudgedSets, seed: int) -> str:
         used_sets = _select_sets(claim, sets)
         key_parts += [find_model(sets.encoder).digest, *map(attrgetter("digest"), used_sets)]
         key_parts += map(attrgetter("trained_digest"), used_sets if claim.trained else ())
+    if claim.is_read and sets.reader is not None:
+        # Another model, or another prompt, is another measurement.
+        key_parts.append(digest_reader(sets.reader))
     return hashlib.sha256(digest_of([*key_parts, str(seed)]).encode()).hexdigest()[:32]
 
 
@@ -319,8 +343,13 @@ def save_report(report: Report) -> Report:
     cache_key = REPORT_PREFIX + hashlib.sha256(identity.encode()).hexdigest()[:24]
     stored_report = _load_report(cache_key)
     earlier_rows = stored_report.rows if stored_report is not None else ()
-    # Rows of this run replace earlier rows of the same claims; all others stay.
-    rows_by_id = {judged_row.claim.id: judged_row for judged_row in (*earlier_rows, *report.rows)}
+    # Rows of this run replace earlier rows of the same claims, but for what only an endpoint can measure; all others
+    # stay.
+    rows_by_id = {judged_row.claim.id: judged_row for judged_row in earlier_rows}
+    for judged_row in report.rows:
+        if judged_row.ruling.verdict is not Finding.NEEDS_ENDPOINT:
+            rows_by_id[judged_row.claim.id] = judged_row
+        rows_by_id.setdefault(judged_row.claim.id, judged_row)
     full_report = replace(report, rows=sort_rows(rows_by_id.values()))
     cache.put(CACHE_SECTION, cache_key, full_report.as_json().encode())
     return full_report

@@ -4,27 +4,34 @@ The model reads the same scale as people, and its grades stand in the log under 
 refuses, and what holds no grade, is counted and never guessed.
 """
 
-import json
-import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.data.endpoints.client import POLL_SECONDS, ModelEndpoint, RefusalError, run_tasks
+from engine.data.endpoints.client import ModelEndpoint, run_tasks
 from engine.data.endpoints.config import read_endpoint
 from engine.data.endpoints.consent import Estimate, estimate_texts, require_consent
-from engine.errors import Cancelled, ParamError
 from engine.evaluation.judge_agreement import JudgeAgreement, compute_judge_agreement
+from engine.judging.chat import (
+    MAX_REASON_CHARACTERS,
+    REFUSED,
+    WAITING,
+    ChatContent,
+    ChatForm,
+    ChatModel,
+    read_content,
+    read_fields,
+    read_grade,
+    wait_for_turn,
+)
 from engine.judging.log import GRADES, Judged, Judgement, JudgingLog
 from engine.judging.pool import Pair
 from engine.judging.qrels import merge_grades
 from engine.progress import Progress, Stop, counted, shorten
-from engine.values import Corpus, Queries, digest_of
+from engine.values import Corpus, Queries
 
-CHAT_PATH = "/chat/completions"
 DEFAULT_PROMPT = """\
 You judge the results of a search. Grade how well the document answers the query:
 3: exactly what the query asks for
@@ -44,27 +51,15 @@ Give your reason in at most 30 words, then the grade."""
 """Prompt of the judge where endpoints.toml has no `judge_prompt`."""
 MAX_DOCUMENT_CHARACTERS = 6000
 """Characters of a document that the model reads; people are shown half of that at once."""
-MAX_REASON_CHARACTERS = 400
-REFUSED, UNREADABLE = "refused: ", "no grade: "
-"""Beginnings of the reason where a model gave no grade."""
-ANSWER_FORMAT = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "judgement",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            # The reason comes first, so that the grade follows from it.
-            "properties": {"reason": {"type": "string"}, "grade": {"type": "integer", "enum": list(GRADES)}},
-            "required": ["reason", "grade"],
-            "additionalProperties": False,
-        },
-    },
-}
-IN_WORDS = '\n\nAnswer with JSON alone: {"reason": "…", "grade": 0}'
-"""Added to the prompt for a server that cannot be given the form of its answer."""
-JUDGING, WAITING = "asking the model", "waiting for another session that asks a model"
-_FENCE = re.compile(r"^\s*```\w*\s*|\s*```\s*$")
+UNREADABLE = "no grade: "
+"""Beginning of the reason where an answer holds no grade."""
+GRADE_FORM = ChatForm(
+    "judgement",
+    # The reason comes first, so that the grade follows from it.
+    {"reason": {"type": "string"}, "grade": {"type": "integer", "enum": list(GRADES)}},
+    '{"reason": "…", "grade": 0}',
+)
+JUDGING = "asking the model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,48 +70,20 @@ class ModelAnswer:
     reason: str
 
 
-class ModelJudge:
+class ModelJudge(ChatModel):
     """A language model behind an endpoint that grades documents."""
 
     def __init__(self, endpoint: ModelEndpoint) -> None:
         """Take an endpoint with a chat model. Raises DataError without one, ParamError for a prompt without texts."""
-        settings = endpoint.settings
-        self.endpoint, self.model, self.host = endpoint, settings.model_of("chat"), settings.host
-        self.prompt = settings.judge_prompt or DEFAULT_PROMPT
-        for placeholder in ("{query}", "{document}"):
-            if placeholder not in self.prompt:
-                raise ParamError(f"judge_prompt must hold {{query}} and {{document}}; it has no {placeholder}")
-
-    @property
-    def name(self) -> str:
-        """Name under which the grades are kept; another prompt makes another judge."""
-        suffix = "" if self.prompt == DEFAULT_PROMPT else f" with prompt {digest_of([self.prompt])[:6]}"
-        return f"{self.model} at {self.endpoint.settings.name}{suffix}"
+        super().__init__(endpoint, "judge_prompt", DEFAULT_PROMPT, ("query", "document"), GRADE_FORM)
 
     def write_prompt(self, query: str, document: str) -> str:
         """Return the prompt for a query and a document, which is cut after MAX_DOCUMENT_CHARACTERS."""
-        texts = {"{query}": query, "{document}": document[:MAX_DOCUMENT_CHARACTERS]}
-        # In one pass: a query that contains "{document}" stays as it is.
-        return re.sub(r"\{query\}|\{document\}", lambda match: texts[match[0]], self.prompt)
+        return self.fill_prompt(query=query, document=document[:MAX_DOCUMENT_CHARACTERS])
 
     def grade(self, query: str, document: str, stop: Stop | None = None) -> ModelAnswer:
         """Ask for the grade of a document. Raises FrontierError if the service does not answer, Cancelled by `stop`."""
-        message = {"role": "user", "content": self.write_prompt(query, document)}
-        body = {"model": self.model, "messages": [message], "temperature": 0}
-        try:
-            response = self.endpoint.post(CHAT_PATH, {**body, "response_format": ANSWER_FORMAT}, stop)
-        except RefusalError as error:
-            # Some servers have no structured output; the prompt asks for the same, in words.
-            if error.status not in (400, 422) or "response_format" not in error.reason:
-                raise
-            worded = {**body, "messages": [{**message, "content": message["content"] + IN_WORDS}]}
-            response = self.endpoint.post(CHAT_PATH, worded, stop)
-        answer = read_answer(response)
-        if answer is None:
-            received = self.endpoint.redact(str(response))
-            raise self.endpoint.wrong_answer(
-                f'must answer {{"choices": [{{"message": {{"content": "…"}}}}]}}; got {received}'
-            )
+        answer = _read_graded(self.ask(self.write_prompt(query, document), stop))
         # The log is exported and shown, and a server may repeat the key in whatever it says.
         return replace(answer, reason=self.endpoint.redact(answer.reason))
 
@@ -143,26 +110,19 @@ def read_answer(response: Any) -> ModelAnswer | None:
 
     An answer without a grade has grade None.
     """
-    try:
-        message = response["choices"][0]["message"]
-        content, refusal = message.get("content"), message.get("refusal")
-    except (LookupError, TypeError, AttributeError):
-        return None
-    if isinstance(content, list):
-        # Some servers give the text in parts.
-        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    if refusal or not content or not isinstance(content, str):
-        return ModelAnswer(None, REFUSED + shorten(str(refusal or "an empty answer"), MAX_REASON_CHARACTERS))
-    unreadable = ModelAnswer(None, UNREADABLE + shorten(content, MAX_REASON_CHARACTERS))
-    try:
-        answer = json.loads(_FENCE.sub("", content))
-        grade, reason = answer["grade"], answer.get("reason", "")
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return unreadable
-    # True is an integer in Python, and 2.0 is one for JSON.
-    if isinstance(grade, bool) or not isinstance(grade, int | float) or grade not in GRADES:
-        return unreadable
-    return ModelAnswer(int(grade), shorten(str(reason), MAX_REASON_CHARACTERS))
+    content = read_content(response)
+    return None if content is None else _read_graded(content)
+
+
+def _read_graded(content: ChatContent) -> ModelAnswer:
+    """Return the grade and the reason in a message; grade None if it holds none."""
+    if content.refusal:
+        return ModelAnswer(None, REFUSED + content.refusal)
+    fields = read_fields(content.text)
+    grade = read_grade(fields, GRADES)
+    if fields is None or grade is None:
+        return ModelAnswer(None, UNREADABLE + shorten(content.text, MAX_REASON_CHARACTERS))
+    return ModelAnswer(grade, shorten(str(fields.get("reason", "")), MAX_REASON_CHARACTERS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +187,7 @@ def judge_by_model(
     Raises
     ------
     Cancelled
-        If `stop` was set; answers that came are kept.
+        If `stop` was set; answers that came, and those in flight, are kept.
     FrontierError
         If nobody allowed to send as much, the service fails, or the log cannot be written; answers that came before
         are kept.
@@ -243,36 +203,11 @@ def judge_by_model(
     if not open_pairs:
         return count_answers(log.read(), judge.name, pairs)
     require_consent(estimate_judging(judge, open_pairs, queries, corpus))
-    with _wait_for_turn(log, lambda: report_left(len(open_pairs), WAITING), stop):
+    with wait_for_turn(log.path, lambda: report_left(len(open_pairs), WAITING), stop):
         # Another session may have asked for the same while this one waited.
         open_pairs = find_open_pairs(log.read(), judge.name, pairs)
         _ask(log, judge, open_pairs, (queries, corpus), report_left, stop)
     return count_answers(log.read(), judge.name, pairs)
-
-
-@contextmanager
-def _wait_for_turn(log: JudgingLog, on_wait: Callable[[], None], stop: Stop | None) -> Iterator[None]:
-    """Hold a log's turn to ask models, so that sessions and commands do not pay for the same grades. Raises Cancelled.
-
-    on_wait: called while another one has it
-    """
-    from filelock import FileLock, Timeout
-
-    log.path.parent.mkdir(parents=True, exist_ok=True)
-    # The system gives it back when the process dies.
-    lock = FileLock(f"{log.path}.model.lock", thread_local=False)
-    while True:
-        try:
-            lock.acquire(timeout=POLL_SECONDS)
-            break
-        except Timeout:
-            on_wait()
-            if stop is not None and stop.is_set():
-                raise Cancelled("stopped while another session asked the model") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _ask(
@@ -293,7 +228,7 @@ def _ask(
         """Report what the service is waited for."""
         report(n_left, reason or JUDGING)
 
-    for pair, answer in run_tasks(judge.endpoint, open_pairs, grade, stop, tell_wait):
+    for pair, answer in run_tasks(judge.endpoint, open_pairs, grade, stop, tell_wait, lets_finish=True):
         # Written one by one: each answer is paid for, and the process may be killed before the next.
         log.add([_build_judgement(judge.name, pair, answer)])
         n_left -= 1

@@ -7,7 +7,9 @@ from engine.evidence.run import JudgedClaim, Report
 from engine.progress import counted
 from engine.wording import command_line, decimal
 
-COLOURS: Mapping[str, str] = dict(zip(SHORT_VERDICTS, ("green", "orange", "red", "red", "blue", "gray"), strict=True))
+COLOURS: Mapping[str, str] = dict(
+    zip(SHORT_VERDICTS, ("green", "orange", "red", "red", "blue", "gray", "violet"), strict=True)
+)
 """Colour of the badge of each short verdict."""
 SIGNS = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}
 
@@ -24,7 +26,7 @@ def facts(row: JudgedClaim) -> list[tuple[str, str]]:
     Facts without a text are left out.
     """
     # A claim that cannot be tested has been measured nowhere.
-    is_measured = row.ruling.verdict is not Finding.UNTESTABLE
+    is_measured = row.ruling.verdict not in (Finding.UNTESTABLE, Finding.NEEDS_ENDPOINT)
     effect_text = f": {row.claim.effect}" if row.claim.effect else ""
     texts = {
         "Verdict": row.words,
@@ -41,7 +43,8 @@ def command(row: JudgedClaim) -> str:
         return ""
     data_options = ["--data", "FOLDER"] if row.claim.sets else []
     work_options = ["--work", "FOLDER", "--train"] if row.claim.trained else []
-    return command_line(["frontier", "reproduce", row.claim.id, *data_options, *work_options])
+    reader_options = ["--endpoint", "NAME"] if row.claim.is_read else []
+    return command_line(["frontier", "reproduce", row.claim.id, *data_options, *work_options, *reader_options])
 
 
 INTERVAL_NOTE = (

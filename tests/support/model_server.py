@@ -54,6 +54,28 @@ def word_overlap(query, text):
     return 8 * len(words & set(re.findall(r"\w+", text.lower()))) / max(1, len(words)) - 4
 
 
+def complete_chat(content, **message):
+    """Return the response of a chat completion: a text, or values as JSON."""
+    content = content if content is None or isinstance(content, str) else json.dumps(content)
+    return {"choices": [{"index": 0, "message": {"role": "assistant", "content": content, **message}}]}
+
+
+def answer_by_words(body):
+    """Answer as a reader: the first document with a word of the query, "" for none; support is word by word.
+
+    A grade is 2 where a relevant document is the answer itself, 1 where they share a word, else 0.
+    """
+    prompt = body["messages"][0]["content"]
+    query = re.search(r"Query:\n(.*)\n\n(?:Answer|Documents):", prompt, re.DOTALL)[1]
+    query, _, answer = query.partition("\n\nAnswer:\n")
+    listed = prompt.split("Documents:\n")[-1].split("\n\nGive your reason")[0]
+    documents = [text for text in re.split(r"(?:^|\n\n)\[\d+\] ", listed) if text]
+    if answer:
+        grade = 2 if answer in documents else int(any(word_overlap(answer, text) > -4 for text in documents))
+        return complete_chat({"reason": "words in common", "grade": grade})
+    return complete_chat({"answer": next((text for text in documents if word_overlap(query, text) > -4), "")})
+
+
 class ModelServer:
     """The server in a thread of this process. embed: texts → vectors; chat: request → answer, for judges.
 

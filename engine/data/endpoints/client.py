@@ -10,7 +10,15 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from engine.data.endpoints.config import EndpointSettings, config_path
-from engine.data.endpoints.transport import NoAnswerError, Reply, parse_json, quote_message, quote_reply, send_post
+from engine.data.endpoints.transport import (
+    NoAnswerError,
+    Reply,
+    parse_json,
+    quote_message,
+    quote_reply,
+    repeats_secret,
+    send_post,
+)
 from engine.errors import Cancelled, DataError, FrontierError
 from engine.progress import Stop, format_duration
 
@@ -60,9 +68,10 @@ class ModelEndpoint:
     def post(self, path: str, body: Any, stop: Stop | None = None) -> Any:
         """Send a request and return the answer's JSON values.
 
-        path: below the address, /embeddings say; stop: also ends a wait. A busy server (429, 5xx but for timeouts) and
-        a broken connection are tried again, after the time that the server names. Raises Cancelled, and DataError for
-        everything but an answer in JSON; a RefusalError says which status it had.
+        path: below the address, /embeddings say; stop: also ends a wait, and that for an answer unless it is a
+        `TaskStop` that lets requests finish. A busy server (429, 5xx but for timeouts) and a broken connection are
+        tried again, after the time that the server names. Raises Cancelled, and DataError for everything but an answer
+        in JSON; a RefusalError says which status it had.
         """
         # Only what may pass is tried again. A timeout, ours or the server's, is not: the work may be done and counted.
         # A connection that breaks off is, though its request may count twice: it happens too often to stop at.
@@ -87,6 +96,7 @@ class ModelEndpoint:
 
     def _send(self, path: str, body: Any, stop: Stop | None) -> Reply:
         """Send one request in a thread of its own, whose end is not waited for once the work is cancelled."""
+        check_stop(stop)
         # The key is held no longer than a request takes.
         settings, key = self.settings, self.settings.read_key()
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -102,8 +112,9 @@ class ModelEndpoint:
 
         Thread(target=send, daemon=True).start()
         deadline = time.monotonic() + settings.timeout
+        in_flight_stop = stop.in_flight if isinstance(stop, TaskStop) else stop
         while not future.done():
-            check_stop(stop)
+            check_stop(in_flight_stop)
             # A timeout of the connection alone would let a server that sends a byte at a time hold it for ever.
             if time.monotonic() > deadline:
                 raise NoAnswerError(
@@ -173,6 +184,10 @@ class ModelEndpoint:
         """Return a text that the server sent, shortened to be quoted; a note in its place if it repeats the key."""
         return quote_message(text, [self.settings.read_key()])
 
+    def repeats_key(self, text: str) -> bool:
+        """Return True if a text that the server sent repeats the key."""
+        return repeats_secret(text, [self.settings.read_key()])
+
     def wrong_answer(self, problem: str) -> DataError:
         """Return the error for an answer of another form; problem: what it lacks, after the endpoint's name."""
         return DataError(f"{self.label} {problem}")
@@ -190,18 +205,20 @@ def run_tasks(
     run: Callable[[Task, Stop], Result],
     stop: Stop | None,
     on_idle: Callable[[str], None] = lambda _: None,
+    lets_finish: bool = False,
 ) -> Iterator[tuple[Task, Result]]:
     """Run tasks that ask an endpoint, as many at a time as it takes; yield each with its result as it is finished.
 
     After an error the tasks that run already are finished and yielded, as they may have been paid for. run: takes a
     task and a flag that ends it; on_idle: called a few times a second with words for a wait that the server asks for,
-    "" for none. Raises the first error, and Cancelled.
+    "" for none; lets_finish: yield what is in flight after a cancellation too, for which the timeout of a request is
+    waited at most. Raises the first error, and Cancelled.
     """
     n_requests, remaining = endpoint.settings.requests, iter(tasks)
     pending: dict[Future[Result], Task] = {}
     failure: FrontierError | Cancelled | None = None
     # A generator that is closed early must end its requests as a cancellation would.
-    stopper = _Stopper(stop)
+    stopper = TaskStop(stop, lets_finish)
     with ThreadPoolExecutor(n_requests) as executor:
         try:
             while True:
@@ -228,12 +245,29 @@ def run_tasks(
         raise failure
 
 
-class _Stopper:
-    """A cancellation flag that is set with another one, or once nobody reads the results any more."""
+class TaskStop:
+    """A cancellation flag of tasks, set with another one, or once nobody reads their results any more."""
 
-    def __init__(self, stop: Stop | None) -> None:
-        self._stop, self.is_abandoned = stop, False
+    def __init__(self, stop: Stop | None, lets_finish: bool) -> None:
+        """Follow another flag. lets_finish: True if requests in flight go on after it is set."""
+        self._stop, self._lets_finish, self.is_abandoned = stop, lets_finish, False
 
     def is_set(self) -> bool:
-        """Return True if the work should end."""
+        """Return True if the work should end: nothing more is sent."""
         return self.is_abandoned or (self._stop is not None and self._stop.is_set())
+
+    @property
+    def in_flight(self) -> Stop:
+        """The flag of requests that were sent, whose answers may be paid for."""
+        return _Abandonment(self) if self._lets_finish else self
+
+
+class _Abandonment:
+    """The flag that is set once nobody reads the results of tasks any more."""
+
+    def __init__(self, task_stop: TaskStop) -> None:
+        self._task_stop = task_stop
+
+    def is_set(self) -> bool:
+        """Return True if nobody would read an answer."""
+        return self._task_stop.is_abandoned

@@ -72,6 +72,9 @@ class EndpointSettings:
     max_characters: int | None = None
     # Of the chat model as a judge, with {query} and {document}; "" for Frontier's own.
     judge_prompt: str = ""
+    # Of the chat model as a writer of answers, with {query} and {documents}, and as their judge, with {answer} too.
+    answer_prompt: str = ""
+    support_prompt: str = ""
     # Changed by hand when the server has another model under the same name.
     version: str = ""
 

@@ -19,11 +19,13 @@ class Estimate:
     """Texts that would be sent to a host, and about how many tokens they have."""
 
     n_texts: int
-    n_tokens: int
+    n_tokens: int  # of the probe texts too
     host: str
+    n_probes: int = 0  # texts of Frontier's own, which are sent before to see that the model is that of before
 
     def __str__(self) -> str:
-        return f"{counted(self.n_texts, 'text')}, about {format_tokens(self.n_tokens)}, to {self.host}"
+        probes = f" and {counted(self.n_probes, 'probe text')}" if self.n_probes else ""
+        return f"{counted(self.n_texts, 'text')}{probes}, about {format_tokens(self.n_tokens)}, to {self.host}"
 
 
 class ConsentNeededError(FrontierError):

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -63,6 +63,24 @@ class EndpointSource:
     def prompt(self, role: Literal["document", "query"]) -> str:
         """Return the text that is put before every query or document."""
         return self.settings.query_prompt if role == "query" else self.settings.document_prompt
+
+    @cached_property
+    def probe_key(self) -> str:
+        """Key of the probe texts' vectors by this model."""
+        return digest_of(["probes", self.digest, *PROBE_TEXTS[:N_PROBES]])
+
+    @property
+    def are_probes_due(self) -> bool:
+        """True if the probe texts are sent before the next texts."""
+        probed_at, _ = _probes.get(self.probe_key, (-math.inf, 0))
+        return time.monotonic() - probed_at >= PROBE_SECONDS
+
+    def add_probes(self, estimate: Estimate) -> Estimate:
+        """Return an estimate with the probe texts that are sent before, if they are due."""
+        if not self.are_probes_due:
+            return estimate
+        n_tokens = self.estimate(PROBE_TEXTS[:N_PROBES], self.prompt("document")).n_tokens
+        return replace(estimate, n_tokens=estimate.n_tokens + n_tokens, n_probes=N_PROBES)
 
     def estimate(self, texts: Iterable[str], prompt: str) -> Estimate:
         """Estimate what embedding texts sends: each with its prompt, cut at the limit of characters."""
@@ -202,12 +220,10 @@ class EndpointEncoder:
 
         Raises FrontierError if they are others, as vectors of two models must not be mixed.
         """
-        digest = self.source.digest
-        key = digest_of(["probes", digest, *PROBE_TEXTS[:N_PROBES]])
+        key = self.source.probe_key
         with _hold_lock(_probe_locks.setdefault(key, threading.Lock()), stop):
-            probed_at, dimension = _probes.get(key, (-math.inf, 0))
-            if time.monotonic() - probed_at < PROBE_SECONDS:
-                self._dimension = dimension
+            if not self.source.are_probes_due:
+                _, self._dimension = _probes[key]
                 return
             rows = self.encode_texts(PROBE_TEXTS[:N_PROBES], self.source.prompt("document"), stop)[0].numpy()
             earlier = cache.get_array(PROBE_SECTION, key)

@@ -23,6 +23,8 @@ MAX_SHOWN_CHARACTERS = 200
 """Characters of an answer that are quoted."""
 MAX_BRACKETS = 1 << 17
 """Brackets in an answer: each of two bytes may become an object of thirty times its size."""
+SECRET_NOTE = "its message repeats the key, and is left out"
+"""What is quoted in place of a text that repeats a secret."""
 _SECRET_PART_CHARACTERS = 6
 """A text that repeats so many characters of a secret is not quoted."""
 
@@ -116,10 +118,15 @@ def quote_reply(reply: Reply, secrets: Iterable[str] = ()) -> str:
     return quote_message(_find_message(reply.content), secrets)
 
 
+def repeats_secret(text: str, secrets: Iterable[str]) -> bool:
+    """Return True if a text has a stretch of a secret, in any form that servers write it in."""
+    return any(part in text.casefold() for secret in secrets for part in _list_parts(secret))
+
+
 def quote_message(message: str, secrets: Iterable[str] = ()) -> str:
     """Return a server's text in one line, shortened; a note in its place if it repeats a secret."""
-    if any(part in message.casefold() for secret in secrets for part in _list_parts(secret)):
-        return "its message repeats the key, and is left out"
+    if repeats_secret(message, secrets):
+        return SECRET_NOTE
     # Outer white space and line breaks would tear an error apart.
     line = visible(" ".join(message.split()))
     return line if len(line) <= MAX_SHOWN_CHARACTERS else line[: MAX_SHOWN_CHARACTERS - 1] + "…"

@@ -482,7 +482,8 @@ def measure_query_gains(judged_sets: Sequence[JudgedSet], _: int) -> Measurement
         set_values = gains_by_set.setdefault(judged_set.name, {"relevant": [], "correlations": [], "gains": []})
         # λ is chosen on dev and measured on test; then the two are exchanged. So no query is measured with a λ that it
         # helped to choose.
-        for half_set in (judged_set, ExchangedSplits(judged_set.name, judged_set.dataset, judged_set.encoder)):
+        exchanged = ExchangedSplits(name=judged_set.name, dataset=judged_set.dataset, encoder=judged_set.encoder)
+        for half_set in (judged_set, exchanged):
             query_ids, qrels = half_set.queries("test").ids, half_set.splits["test"]
             correlations = measure_relevant_correlations(judged_set.space, qrels)
             query_gains = measure_tuned(half_set, ELASTIC_GRID, "comp", 5) - measure_tuned(half_set, [DENSE], "comp", 5)

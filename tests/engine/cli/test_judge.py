@@ -8,7 +8,7 @@ import pytest
 import engine
 from engine.judging.log import JudgingLog, locate_log
 from support.cli import run
-from support.model_server import KEY, KEY_ENV, ModelServer, word_overlap
+from support.model_server import KEY, KEY_ENV, ModelServer, complete_chat, word_overlap
 
 TEXTS = {
     "a": "sort an array in place", "b": "sort numbers", "c": "inverse of a matrix", "d": "matrix product",
@@ -72,6 +72,22 @@ def test_the_pool_is_graded_once_and_written_as_judgements(folder, service):
     assert result["graded"] == result["pairs"] == n_asked and result["name"] == "wise at mine"
     assert result["agreement"]["pairs"] == result["agreement"]["same"] == 3
     assert KEY not in text and not any(KEY.encode() in file.read_bytes() for file in files_of(folder))
+
+
+def test_what_the_model_refused_is_unknown_where_its_judgements_are_read_as_told(folder, service):
+    def refuse_matrices(body):
+        is_matrix = "Query:\nmatrix" in body["messages"][0]["content"]
+        return complete_chat(None, refusal="no") if is_matrix else grade_by_words(body)
+
+    service.chat, out = refuse_matrices, folder / "judged"
+    text = run(*flags(folder), "--endpoint", "mine", "--select", "top_k", "--out", str(out))
+    assert "2 documents have no grade: read them with --judgements pooled" in text
+    source = ("--corpus", str(folder / "docs.csv"), "--qrels", str(out), "--judgements", "pooled")
+    data = json.loads(run("data", *source, "--json"))
+    assert data["documents"] == len(TEXTS) + 1
+    pooled = engine.load_dataset(folder / "docs.csv", qrels=str(out), judgements="pooled").qrels
+    assert pooled and all(qrels.is_pooled for qrels in pooled.values())
+    assert not any(qrels.is_pooled for qrels in engine.load_dataset(folder / "docs.csv", qrels=str(out)).qrels.values())
 
 
 def files_of(folder):

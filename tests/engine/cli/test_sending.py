@@ -34,7 +34,7 @@ def decode(tmp_path):
 def test_large_corpora_need_a_flag_where_nobody_can_be_asked(server, decode):
     refused = decode()
     assert refused.exit_code == 1 and server.requests == []
-    assert "this would send 100 texts, about 110 k tokens, to 127.0.0.1:" in refused.output
+    assert "this would send 100 texts and 10 probe texts, about 111 k tokens, to 127.0.0.1:" in refused.output
     assert "allow it by --yes, or by --max-tokens 11" in refused.output
     assert decode("--max-tokens", "100").exit_code == 1 and server.requests == []
     done = decode("--max-tokens", "113000")
@@ -53,7 +53,7 @@ def test_yes_sends_without_asking_and_keeps_no_key(server, decode, home):
 def test_a_person_at_a_terminal_is_asked_with_an_estimate(server, decode, monkeypatch, answer):
     monkeypatch.setattr(sending, "_can_ask", lambda: True)
     done = decode(input=answer)
-    assert "100 texts, about 110 k tokens, to 127.0.0.1:" in done.output and "go on?" in done.output
+    assert "100 texts and 10 probe texts, about 111 k tokens, to 127.0.0.1:" in done.output and "go on?" in done.output
     assert (done.exit_code == 0) == (answer == "y\n") == bool(server.requests)
 
 

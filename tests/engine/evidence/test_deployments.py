@@ -28,7 +28,7 @@ def one(monkeypatch):
         for split in ("train", "dev", "test")
     }
     dataset = engine.Dataset(engine.Corpus(ids, ids), engine.Queries(tuple(names), tuple(names)), qrels)
-    return deploy_set(JudgedSet("circle", dataset, "none"))
+    return deploy_set(JudgedSet(name="circle", dataset=dataset, encoder="none"))
 
 
 def test_what_comes_is_not_what_is_measured(one):
@@ -63,4 +63,4 @@ def test_fewer_dimensions_have_length_one(one):
 def test_a_set_without_a_stream_is_said(one):
     dataset = engine.Dataset(one.space.corpus, engine.Queries(("q",), ("q",)), {"test": engine.Qrels({"q": {"0": 1}})})
     with pytest.raises(engine.DataError, match="judgements of lone to learn from, train"):
-        deploy_set(JudgedSet("lone", dataset, "none"))
+        deploy_set(JudgedSet(name="lone", dataset=dataset, encoder="none"))

@@ -132,7 +132,7 @@ def test_no_two_measures_share_a_key_and_parameters_are_part_of_it():
         assert named.setdefault(run.measure_key(measure), what) == what
     computes = [compute for compute, parameters in named.values() if not parameters]
     assert len(set(computes)) == len(computes) > 50 and len(named) > len(computes)
-    assert len({measure.name for measure in filter(None, (c.measure for c in CLAIMS.values()))}) == len(computes) + 2
+    assert len({measure.name for measure in filter(None, (c.measure for c in CLAIMS.values()))}) == len(computes) + 3
     tuned = measures.tuned_differences.of(claimed=measures.MMR_GRID, others={"dense": [measures.DENSE]})
     others = [tuned, tuned.of(**{**tuned.parameters, "k": (3,)}), tuned.of(**{**tuned.parameters, "claimed": []})]
     assert len({run.measure_key(measure) for measure in (*others, measures.tuned_differences)}) == 4

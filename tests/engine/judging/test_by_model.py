@@ -16,12 +16,13 @@ from engine.judging.by_model import (
     MAX_DOCUMENT_CHARACTERS,
     ModelAnswer,
     ModelJudge,
-    _wait_for_turn,
     compare_with_people,
     find_open_pairs,
     judge_by_model,
+    make_judge,
     read_answer,
 )
+from engine.judging.chat import wait_for_turn
 from engine.judging.log import JudgingLog
 from engine.judging.qrels import merge_grades
 from engine.values import Corpus, Queries
@@ -134,6 +135,27 @@ def test_cancelled_it_keeps_what_came(log):
     assert len(service.asked) == len(log.read().of_model("m at here")) < 12
 
 
+def test_cancelled_while_the_server_answers_it_keeps_the_grades_that_are_paid(log, tmp_path, monkeypatch, go):
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
+    monkeypatch.setenv(KEY_ENV, KEY)
+    stop = threading.Event()
+    with ModelServer() as server:
+        server.write_settings(tmp_path, chat="wise", requests=2)
+        server.chat = lambda body: answer_with(1)
+        # The server holds both answers back until the cancellation had time to end the wait for them.
+        server.faults += [lambda handler, body: go.wait(30) and None] * 2
+
+        def stop_in_flight(done, total, label):
+            if len(server.requests) == 2 and not stop.is_set():
+                stop.set()
+                threading.Timer(0.5, go.set).start()
+
+        with pytest.raises(Cancelled):
+            judge_by_model(log, make_judge("mine"), PAIRS, QUERIES, CORPUS, progress=stop_in_flight, stop=stop)
+        assert len(server.requests) == 2, "nothing is sent after the cancellation"
+    assert len(log.read().of_model("wise at mine")) == 2
+
+
 @pytest.mark.parametrize(
     ("response", "grade", "reason"),
     [
@@ -194,7 +216,7 @@ def test_two_sessions_ask_for_each_grade_once(log):
     assert len(first.asked) == 12 and second.asked == [] and "waiting for another session that asks a model" in labels
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Cancelled), _wait_for_turn(log, lambda: None, None):
+    with pytest.raises(Cancelled), wait_for_turn(log.path, lambda: None, None):
         # Another session, as locks of one file are apart.
         run(other_log, Service(requests=1, prompt="{query} {document}"), stop=stop)
 

@@ -112,6 +112,20 @@ def test_a_request_in_flight_is_not_waited_for_once_cancelled(server, go):
     assert not go.is_set()  # the server still holds its answer back
 
 
+@pytest.mark.parametrize("lets_finish", [False, True])
+def test_results_that_nobody_reads_any_more_are_not_waited_for(server, go, lets_finish):
+    endpoint, is_sent = ModelEndpoint(read_endpoint("mine")), threading.Event()
+    server.faults.append(None)
+    server.always = lambda handler, body: is_sent.set() or go.wait()
+    results = client.run_tasks(
+        endpoint, range(9), lambda _, stop: endpoint.post("/embeddings", BODY, stop), None, lets_finish=lets_finish
+    )
+    next(results)
+    is_sent.wait()
+    results.close()
+    assert not go.is_set()  # the server still holds its answers back
+
+
 def break_off(handler, body, content=b'{"data": [', length="5000"):
     """Send the beginning of an answer, and close."""
     handler.send_response(200)

@@ -13,6 +13,7 @@ import pytest
 import engine
 from engine.data.encoders import TextEncoder, count_truncated, estimate_sending, split_chunks
 from engine.data.endpoints import embeddings
+from engine.data.endpoints.consent import estimate_tokens
 from engine.errors import Cancelled, DataError, FrontierError, ParamError
 from support.model_server import (
     EMBEDDINGS,
@@ -30,6 +31,7 @@ from support.random_texts import corpus_of
 
 TEXTS = [f"text {number}{' word' * (number % 7)}" for number in range(200)]
 PROBES = embeddings.PROBE_TEXTS[: embeddings.N_PROBES]
+PROBE_TOKENS = sum(map(estimate_tokens, map(str.encode, PROBES)))
 MINE = "endpoint:mine"
 
 
@@ -119,14 +121,18 @@ def test_progress_counts_tokens_up_to_the_estimate(server):
     estimate = estimate_sending([corpus], MINE)
     engine.embed(corpus, MINE, progress=lambda *report: seen.append(report))
     tokens = [(done, total) for done, total, label in seen if label.endswith("tokens")]
-    assert tokens[0] == (0, estimate.n_tokens) and tokens[-1] == (estimate.n_tokens, estimate.n_tokens)
-    assert tokens == sorted(tokens) and estimate.n_texts == 200
+    # The estimate counts the probes too, which are sent before.
+    n_tokens = estimate.n_tokens - PROBE_TOKENS
+    assert tokens[0] == (0, n_tokens) and tokens[-1] == (n_tokens, n_tokens)
+    assert tokens == sorted(tokens) and (estimate.n_texts, estimate.n_probes) == (200, 10)
     assert estimate_sending([corpus], MINE) is None and estimate_sending([corpus], "bundled") is None
 
 
 def test_large_sends_need_consent_and_small_ones_none(server):
     corpus = corpus_of(["many words " * 400] * 90)
-    with pytest.raises(FrontierError, match=r"90 texts, about 132 k tokens, to 127.*engine.allow_tokens\(13") as caught:
+    with pytest.raises(
+        FrontierError, match=r"90 texts and 10 probe texts, about 133 k tokens.*allow_tokens\(13"
+    ) as caught:
         engine.embed(corpus, MINE)
     assert server.requests == [] and caught.value.finding.startswith("This would send 90 texts")
     with engine.allow_tokens(100), pytest.raises(FrontierError, match="would send"):
@@ -142,16 +148,17 @@ def test_large_sends_need_consent_and_small_ones_none(server):
 def test_prompts_are_estimated_and_cut_as_they_are_sent(server, home):
     corpus = corpus_of(TEXTS[:20])
     server.write_settings(home, document_prompt="p" * 3000, query_prompt="q" * 3000)
-    assert 20_000 < estimate_sending([corpus], MINE).n_tokens < 21_000
+    # Each of 20 documents and 10 probes has a prompt of 3,000 characters.
+    assert 30_000 < estimate_sending([corpus], MINE).n_tokens < 31_000
     for send in (lambda: engine.embed(corpus, MINE), lambda: TextEncoder(MINE)(["a"], "query")):
         with engine.allow_tokens(500), pytest.raises(FrontierError, match="would send"):
             send()
     assert server.requests == []
     server.write_settings(home, document_prompt="p" * 3000, max_characters=30)
-    assert estimate_sending([corpus], MINE).n_tokens == 20 * 12
-    with engine.allow_tokens(20 * 12) as allowance:
+    assert estimate_sending([corpus], MINE).n_tokens == 30 * 12
+    with engine.allow_tokens(30 * 12) as allowance:
         engine.embed(corpus, MINE)
-    assert allowance.n_tokens == 20 * 12 and max(map(len, server.texts())) == 30
+    assert allowance.n_tokens == 30 * 12 and max(map(len, server.texts())) == 30
 
 
 def test_a_fast_server_is_not_kept_waiting_by_the_probes_of_a_slow_one(server, home, go):
@@ -282,11 +289,15 @@ def test_a_model_that_changed_is_said_and_not_mixed(server, home):
     assert len(engine.embed(["typed again"], MINE)) == 1
 
 
-def test_probes_are_asked_once_an_hour(server, monkeypatch):
+def test_probes_are_asked_and_estimated_once_an_hour(server, monkeypatch):
     monkeypatch.setattr(embeddings, "PROBE_SECONDS", 3600.0)
-    for text in ("a", "b", "c"):
-        engine.embed([text], MINE)
-    assert server.texts().count(PROBES[0]) == 1
+    with engine.allow_tokens(PROBE_TOKENS + 3 * 2 - 1), pytest.raises(FrontierError, match="would send 3 texts and 10"):
+        engine.embed(["a", "b", "c"], MINE)
+    assert server.requests == []
+    with engine.allow_tokens() as allowance:
+        for text in ("a", "b", "c"):
+            engine.embed([text], MINE)
+    assert server.texts().count(PROBES[0]) == 1 and allowance.n_tokens == PROBE_TOKENS + 3 * 2
 
 
 def test_an_encoder_that_no_file_names_is_refused(server):

@@ -88,7 +88,8 @@ def test_what_came_back_before_an_error_or_a_stop_is_kept(server, home):
         ranker().score(["words"], [DOCUMENTS], stop=stop)
     ranker().score(["words"], [DOCUMENTS])
     sizes = [len(body["documents"]) for _, body in server.requests]
-    assert sizes == [5, 5, 5, 5, 5, 5] and set(server.texts(RERANK)) == set(DOCUMENTS)
+    # One request was refused; that in flight as the work was stopped is asked again if it came too late.
+    assert sizes in ([5] * 5, [5] * 6) and set(server.texts(RERANK)) == set(DOCUMENTS)
 
 
 def test_large_pools_need_consent(server):
