@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from dashboard.services import jobs
+from dashboard.services import answer_jobs
+from dashboard.services.answer_jobs import Answerable
 from dashboard.services.memo import Memo
-from engine.errors import FrontierError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -30,12 +28,6 @@ MAX_ANSWERS = 512
 """Requests that can still be answered; a page that needs more serves them again."""
 #: Every URL holds a version or a digest of its content, so a browser never needs to ask again.
 CACHE_FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
-
-
-class Answerable(Protocol):
-    """Request of a browser, with the JSON values that answer it."""
-
-    def answer(self) -> Any: ...
 
 
 _ANSWERS: Memo[str, Answerable] = Memo(MAX_ANSWERS)
@@ -166,24 +158,17 @@ async def _send_module(request: Request) -> Response:
 async def _send_answer(request: Request) -> Response:
     """Compute and send the answer to a request that a page has offered to the browser, or 404.
 
-    An answer that cannot be computed is 422, with the reason.
+    An answer that cannot be computed is 422, with the reason; one that was stopped is 503.
     """
-    from starlette.concurrency import run_in_threadpool
     from starlette.responses import PlainTextResponse, Response
 
-    answerable = _ANSWERS.get(request.path_params["digest"])
+    digest = request.path_params["digest"]
+    answerable = _ANSWERS.get(digest)
     if answerable is None:
         return PlainTextResponse("no such answers", status_code=404)
-
-    def compute_body() -> bytes:
-        """Compute the answer and compress it as JSON, in a thread."""
-        with jobs.limit_page_computations():
-            values = answerable.answer()
-        return gzip.compress(json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode(), 5)
-
-    # Answers take long, and the event loop serves all visitors.
-    try:
-        body = await run_in_threadpool(compute_body)
-    except FrontierError as error:
-        return PlainTextResponse(error.finding, status_code=422)
-    return Response(body, media_type="application/json", headers=CACHE_FOREVER | {"Content-Encoding": "gzip"})
+    body = await answer_jobs.fetch_body(digest, answerable, request.is_disconnected)
+    if isinstance(body, bytes):
+        return Response(body, media_type="application/json", headers=CACHE_FOREVER | {"Content-Encoding": "gzip"})
+    if body.error is not None:
+        return PlainTextResponse(body.error, status_code=422)
+    return PlainTextResponse("stopped before the end", status_code=503)

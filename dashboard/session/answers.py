@@ -172,7 +172,7 @@ def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tupl
         titles = " and ".join(s.spec.title for s in (decoder.retrieve, decoder.rerank) if s is not None)
         words = f"Scoring by {titles}; the first time an index is made or a model is loaded"
         query = as_embeddings(loaded, question)
-        with st.spinner(words), jobs.limit_page_computations(), report_to(report):
+        with st.spinner(words), report_to(report), jobs.limit_page_computations():
             # What is computed once for a corpus, such as an index of words, is not part of a query's time.
             for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
                 scorer.prepare(loaded.space)
