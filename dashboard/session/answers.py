@@ -99,14 +99,19 @@ def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[An
 
 
 def build_slider_requests(
-    loaded: Loaded, question: Question, decoder: Decoder, param: Real | Whole, **details: Any
+    loaded: Loaded,
+    question: Question,
+    decoder: Decoder,
+    param: Real | Whole,
+    seconds: float | None = None,
+    **details: Any,
 ) -> dict[str, SliderRequest]:
     """Build the requests, by digest, whose answers let a browser move a slider without the server.
 
     The slider sets `param` of the decoder's selector. The answer to a request has the documents that are chosen at many
     values of it; the browser fetches it at an address with the digest. The last request has all values; where that
-    takes long, one with a part of them comes first. details: options of the `requests` function of the engine package,
-    of what an answer shows beside the documents
+    takes long, one with a part of them comes first. seconds: of one answer, None if unknown; details: options of the
+    `requests` function of the engine package, of what an answer shows beside the documents
     """
     selector, candidates = decoder.select, None
     # The parameter at its default: digests must not depend on where the slider stands now.
@@ -119,7 +124,8 @@ def build_slider_requests(
     query = as_embeddings(loaded, question)
     key_parts = [*map(str, answer_key(loaded, question, default_decoder)), param.name]
     decoder = leave_out_document(question, decoder)
-    slider_requests = requests(loaded.reach or loaded.space, decoder, param, query, question.k, candidates, **details)
+    source, k = loaded.reach or loaded.space, question.k
+    slider_requests = requests(source, decoder, param, query, k, candidates, seconds, **details)
     # `stops` are the values of the slider's positions, `start` the smallest one that the answer covers: requests for
     # the same slider differ in these.
     return {digest_of([*key_parts, repr((request.stops, request.start))]): request for request in slider_requests}

@@ -37,6 +37,9 @@ MAX_FULL_SIZE, POOL_SIZE = 200_000, 500
 MAX_WORK, MAX_PAIRS, MIN_SAMPLES = 4_000_000_000, 1_300_000, 5
 """Picks × candidates × settings, and pairs of documents in the sets of all settings, beyond which a slider is sampled
 at fewer settings; and the fewest of these."""
+SAMPLE_COUNTS, MAX_SAMPLING_SECONDS = (101, 51, 26, 11), 20.0
+"""Settings of a slider that is sampled: the first number whose answers take no longer. Few numbers, as each has an
+address of its own, and no two times are equal."""
 MAX_CALL_WORK = 200_000_000
 """Picks² × candidates × settings of one call: between two, whoever asked may have gone."""
 MAX_COSINE_BYTES = 50_000_000
@@ -123,13 +126,14 @@ def requests(
     query: Embeddings,
     k: int,
     candidates: ScoredCandidates | None = None,
+    seconds: float | None = None,
     **details: Any,
 ) -> list[SliderRequest]:
     """Build the requests by which a browser gets a query's sets at all positions of a parameter's slider.
 
     There is one request, or two for a corpus so large that a first part of the answers should come soon. source: the
-    corpus, or a vector engine that holds it; candidates: scored already, None to score them in the request; details:
-    ids of `relevant` documents and `scores` of all, passed on to `pack_sets`.
+    corpus, or a vector engine that holds it; candidates: scored already, None to score them in the request; seconds: of
+    one answer, None if unknown; details: ids of `relevant` documents and `scores` of all, passed on to `pack_sets`.
     """
     stage, in_memory, size = decoder.select, isinstance(source, Space), len(source)
     # A selector with a path has all its rankings over the parameter's interval, not only at positions.
@@ -144,7 +148,7 @@ def requests(
     max_settings = count_affordable_settings(min(k, n_candidates), n_candidates)
     if len(values) > max_settings:
         # All values would take minutes, for which the sliders of all visitors would wait.
-        value_parts = [(sample_stops(values, min(max_settings, COARSE_STEPS + 1)), 0.0)]
+        value_parts = [(sample_stops(values, min(max_settings, _count_samples(seconds))), 0.0)]
         if is_exact:
             sampled = f"every value, with k {k:,} of {n_candidates:,} documents, would take too long"
     elif in_memory and TWO_PART_SIZE < size <= MAX_FULL_SIZE:
@@ -169,6 +173,13 @@ def count_affordable_settings(k: int, n_candidates: int) -> int:
     # Each set has its cosines, which the browser reads pair by pair.
     by_pairs = MAX_PAIRS // max(1, k * (k - 1) // 2)
     return max(MIN_SAMPLES, min(by_work, by_pairs))
+
+
+def _count_samples(seconds: float | None) -> int:
+    """Return the number of settings of a slider that is sampled; seconds: of one answer, None if unknown."""
+    # One answer may take seconds: linearly dependent documents make some selectors solve again what rounding has lost.
+    is_affordable = (count for count in SAMPLE_COUNTS if (seconds or 0.0) * count <= MAX_SAMPLING_SECONDS)
+    return next(is_affordable, MIN_SAMPLES)
 
 
 def sample_stops(values: Sequence[float], n_samples: int) -> list[float]:
