@@ -218,7 +218,7 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
         """Return the reason why a request's upload is refused, by rules and sign-in cookie; "" if it is not."""
         if not rules.uploads:
             return roots.UPLOADS_OFF
-        return "" if not login.is_login_required() or login.has_login_cookie(headers) else "Sign in first."
+        return "" if not login.is_login_required() or login.has_login_cookie(headers) else login.SIGN_IN_FIRST
 
     # The health check needs no sign-in, as load balancers cannot sign in.
     routes = [Route(f"{base_path}{HEALTH_PATH}", _answer_health), *vendor.build_routes(base_path)]

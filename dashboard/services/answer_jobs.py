@@ -35,7 +35,7 @@ _LOCK = threading.Lock()
 async def fetch_body(digest: str, answerable: Answerable, is_gone: Callable[[], Awaitable[bool]]) -> Job | bytes:
     """Wait for the answer to a request, which is computed if it is not in memory; return it as gzipped JSON.
 
-    If there is no answer, return the job that failed or was stopped. digest: names all that the answer depends on;
+    If there is no answer, return the job that failed or was stopped. digest: of all that the answer depends on;
     is_gone: returns True once the browser no longer waits. When none waits the job stops.
     """
     if digest in _BODIES:
