@@ -201,7 +201,7 @@ class Tile {
     if (set === undefined) return true;
     const { unmeasured } = set.answers.packed;
     if (unmeasured) this.state.textContent += " · no diversity";
-    this.state.title = unmeasured;
+    this.state.title = unmeasured ?? "";
     const isCompared = !this.given.baseline, hasDots = judged && judged <= 5;
     this.right.hidden = !judged;
     if (judged) this.right.innerHTML = `<b>${hasDots ? "●".repeat(set.found) + "○".repeat(Math.max(0, judged - set.found)) : ""} ${set.found} of ${judged}</b> relevant`;
