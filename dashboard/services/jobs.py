@@ -403,14 +403,16 @@ def list_running_jobs() -> list[Job]:
 
 
 @contextlib.contextmanager
-def limit_page_computations() -> Iterator[None]:
+def limit_page_computations(is_long: bool = False) -> Iterator[None]:
     """Hold a slot while a page computes in a `with`: no more compute than there are cores; the others wait.
 
     Jobs in the background, and answers of sliders, have limits of their own. Engine calls inside stop when the server
-    ends; then Cancelled is raised.
+    ends; then Cancelled is raised. is_long: it may take minutes; such computations leave a slot to other pages
     """
     progress, stop = current_reporter()
-    with _PAGE_SLOTS, report_to(progress, stop or _SHUTTING_DOWN):
+    # Without a slot that they never take, a few pages with sets of hundreds would stop all others.
+    long_slot = _LONG_SLOTS if is_long else contextlib.nullcontext()
+    with long_slot, _PAGE_SLOTS, report_to(progress, stop or _SHUTTING_DOWN):
         raise_if_stopped("stopped before its turn")
         _COMPUTING_THREADS.append(threading.get_ident())
         try:
@@ -426,6 +428,7 @@ def is_at_work() -> bool:
 
 _JOB_SLOTS = threading.BoundedSemaphore(max(1, (os.cpu_count() or 2) // 2))
 _PAGE_SLOTS = threading.BoundedSemaphore(max(1, os.cpu_count() or 2))
+_LONG_SLOTS = threading.BoundedSemaphore(max(1, (os.cpu_count() or 2) - 1))
 _RUNNING_JOBS: list[Job] = []
 _COMPUTING_THREADS: list[int] = []
 """Threads of pages that hold a slot."""

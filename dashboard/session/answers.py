@@ -15,7 +15,7 @@ from dashboard.services import jobs
 from dashboard.services.memo import Memo, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.query import Question
+from dashboard.session.query import Question, has_large_sets
 from engine.decoder import Decoder, ScoredCandidates, decode, decoder_family, score_candidates, select_from
 from engine.params import Real, Whole, values_of
 from engine.progress import report_to
@@ -82,7 +82,7 @@ def compute_answer(loaded: Loaded, question: Question, selector_name: str, decod
         # Inner products, the default scores, are part of a call of the decoder; a vector engine computes its own.
         needs_no_scores = decoders.has_default_scorers(decoder) or loaded.reach is not None
         candidates, scoring_seconds = (None, 0.0) if needs_no_scores else compute_scores(loaded, question, decoder)
-        with jobs.limit_page_computations():
+        with jobs.limit_page_computations(is_long=has_large_sets(question.k)):
             ranking, select_seconds = _time_ranking(loaded, question, decoder, candidates)
             selector_relevance = None if candidates is None else relevance(decoder.select, candidates)
         # None stands for a part that was not timed.

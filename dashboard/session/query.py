@@ -66,6 +66,11 @@ def find_max_k(loaded: Loaded) -> int:
     return usual_max if find_waiting_k() is not None else max(loaded.size, usual_max)
 
 
+def has_large_sets(k: int) -> bool:
+    """Return True if sets of k documents are beyond the range of the slider, and may take minutes."""
+    return k > SET_SIZE.comfortable_range[1]
+
+
 def note_link_k(k: int) -> None:
     """Note the k that a link sets, which waits for the visitor's consent if it is larger than usual."""
     st.session_state[LINK_K_KEY] = k
@@ -74,7 +79,7 @@ def note_link_k(k: int) -> None:
 def find_waiting_k() -> int | None:
     """Return the k of a link that waits for the visitor's consent; None if there is none, or another was set since."""
     k = st.session_state.get(LINK_K_KEY)
-    is_waiting = k is not None and k > SET_SIZE.comfortable_range[1] and k == st.session_state.get(K_KEY)
+    is_waiting = k is not None and has_large_sets(k) and k == st.session_state.get(K_KEY)
     return k if is_waiting else None
 
 

@@ -87,10 +87,30 @@ def test_one_answer_is_at_work_and_every_page_has_its_turn(visit, monkeypatch):
     waiting = second if at_work is first else first
     with ThreadPoolExecutor(1) as page:
         assert page.submit(_take_turn).result(patient(30)), "a page waits for no slider"
-    assert len(answer_jobs._JOBS) == 2 and not waiting.begun.is_set()
+    until(lambda: len(answer_jobs._JOBS) == 2)
+    assert not waiting.begun.is_set()
     first.go.set()
     second.go.set()
     assert read(one) == read(other) == {"calls": 1}
+
+
+def test_pages_with_large_sets_leave_a_slot_to_the_others(monkeypatch):
+    monkeypatch.setattr(jobs, "_PAGE_SLOTS", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(jobs, "_LONG_SLOTS", threading.BoundedSemaphore(1))
+    begun, go = [], threading.Event()
+
+    def compute():
+        with jobs.limit_page_computations(is_long=True):
+            begun.append(1)
+            go.wait(patient(60))
+
+    with ThreadPoolExecutor(3) as pages:
+        large = [pages.submit(compute) for _ in range(2)]
+        until(lambda: begun)
+        assert pages.submit(_take_turn).result(patient(30)) and len(begun) == 1
+        go.set()
+        for page in large:
+            page.result(patient(60))
 
 
 def _take_turn():
