@@ -40,6 +40,8 @@ def draw_header(with_query: bool = True, needs_documents: bool = True) -> tuple[
         if with_query:
             question = query_picker.ask(loaded)
         dialogs.draw_menu(loaded, question)
+    if with_query:
+        query_picker.draw_waiting_k(loaded)
     link.update_address(loaded)
     if needs_documents and loaded.reach is not None:
         st.info(

@@ -66,8 +66,8 @@ class Gate:
     def _refusal(self, scope: Scope) -> str:
         """Return the reason why a request is refused; "" if it is not.
 
-        It must be to one of this server's names, come from a page of this very host if it changes something, and be an
-        upload only if those are allowed.
+        It must be to one of this server's names, come from a page of this very host if it changes something or is no
+        navigation, and be an upload only if those are allowed.
         """
         # All values of both headers: a second Host or Origin could mean something else to whoever reads it next.
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
@@ -83,6 +83,12 @@ class Gate:
         needs_origin = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
         # An Origin must match exactly one host, port included; a second header is refused too.
         if (origins or needs_origin) and [_web_host(origin) for origin in origins] != [host.lower()]:
+            return "This request comes from a page of another address."
+        # A page elsewhere may link here, but load nothing: whether a file is there would tell it what visitors look at.
+        # Browsers that send no such header, and programs, are not refused.
+        fetch = {name: value for name, value in scope["headers"] if name.startswith(b"sec-fetch-")}
+        is_foreign = fetch.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none")
+        if scope["type"] == "http" and is_foreign and fetch.get(b"sec-fetch-mode") != b"navigate":
             return "This request comes from a page of another address."
         if scope["type"] == "http" and scope["method"] not in SAFE_METHODS and UPLOAD_PATH in scope["path"]:
             return self.no_uploads(scope["headers"])

@@ -24,7 +24,7 @@ from streamlit.web.bootstrap import load_config_options
 
 from dashboard import gate, workers
 from dashboard.components import vendor
-from dashboard.services import corpora, jobs, login, roots
+from dashboard.services import corpora, jobs, login, roots, shutdown
 from dashboard.services.roots import MAX_UPLOAD_BYTES, Rules
 from dashboard.services.source import STORE_PREFIX, Source
 from engine.cli.group import use_threads
@@ -204,6 +204,9 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
     @contextlib.asynccontextmanager
     async def lifespan(_: st.App) -> AsyncIterator[None]:
         """Prepare the server when it begins, and stop all jobs when it ends."""
+        # By now the application has set its own handlers, which these call.
+        if threading.current_thread() is threading.main_thread():
+            shutdown.EndBySignal(partial(echo, err=True)).install()
         # The corpus loads while the browser starts; the page shows its progress.
         threading.Thread(target=_prepare_server, args=(browser, server), daemon=True).start()
         try:
@@ -215,7 +218,7 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
         """Return the reason why a request's upload is refused, by rules and sign-in cookie; "" if it is not."""
         if not rules.uploads:
             return roots.UPLOADS_OFF
-        return "" if not login.is_login_required() or login.has_login_cookie(headers) else "Sign in first."
+        return "" if not login.is_login_required() or login.has_login_cookie(headers) else login.SIGN_IN_FIRST
 
     # The health check needs no sign-in, as load balancers cannot sign in.
     routes = [Route(f"{base_path}{HEALTH_PATH}", _answer_health), *vendor.build_routes(base_path)]
@@ -227,6 +230,9 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
         server.warn_if_open()
     with contextlib.suppress(KeyboardInterrupt):
         app.run(config=config)
+    # The libraries must not be taken down under a thread that computes in them.
+    with contextlib.suppress(KeyboardInterrupt):
+        jobs.stop_all_jobs()
 
 
 async def _answer_health(_: Request) -> Response:

@@ -66,6 +66,12 @@ def current_reporter() -> Reporter:
     return _REPORTER.get()
 
 
+def raise_if_stopped(message: str) -> None:
+    """Raise Cancelled with a message if the enclosing `report_to` block has been asked to stop."""
+    if current_reporter().is_stopped:
+        raise Cancelled(message)
+
+
 def with_cancellation(
     progress: Progress | None, stop: Stop | None, message: str = "the measurement was stopped"
 ) -> Progress:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
+import secrets
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from dashboard.services import jobs
+from dashboard.services import answer_jobs, login
+from dashboard.services.answer_jobs import Answerable
 from dashboard.services.memo import Memo
-from engine.errors import FrontierError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -32,14 +31,10 @@ MAX_ANSWERS = 512
 CACHE_FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 
-class Answerable(Protocol):
-    """Request of a browser, with the JSON values that answer it."""
-
-    def answer(self) -> Any: ...
-
-
 _ANSWERS: Memo[str, Answerable] = Memo(MAX_ANSWERS)
 _BACKDROPS: Memo[str, bytes] = Memo(MAX_BACKDROPS)
+_SECRET = secrets.token_bytes(32)
+"""Key of the names of backdrops and answers."""
 _SERVED = threading.Event()
 _BASE = ""
 """Path that the server's routes lie below, with a leading slash, or ""."""
@@ -57,13 +52,24 @@ def library_url() -> str:
 
 def serve_backdrop(digest: str, content: bytes) -> str:
     """Serve the traces of a backdrop, as JSON, from now on; return their URL."""
-    _BACKDROPS[digest] = content
-    return f"{_BASE}{BACKDROPS}/{digest}.json"
+    name = _name_content(digest)
+    _BACKDROPS[name] = content
+    return f"{_BASE}{BACKDROPS}/{name}.json"
 
 
 def backdrop_url(digest: str) -> str | None:
     """Return the URL of a backdrop's traces; None if they are not served yet."""
-    return f"{_BASE}{BACKDROPS}/{digest}.json" if digest in _BACKDROPS else None
+    name = _name_content(digest)
+    return f"{_BASE}{BACKDROPS}/{name}.json" if name in _BACKDROPS else None
+
+
+def _name_content(digest: str) -> str:
+    """Return the name under which content of visitors is served, from the digest of all that it depends on.
+
+    Nobody can compute the name without the secret of this process, so that an answer of 200 or 404 tells nothing about
+    other visitors, and no browser takes what an earlier version has computed from its cache.
+    """
+    return hashlib.blake2b(digest.encode(), key=_SECRET, digest_size=16).hexdigest()
 
 
 def module_url(name: str) -> str:
@@ -110,8 +116,9 @@ def _report(key: str, event: str, callback: Callable[[Any], Any]) -> None:
 
 def serve_answer(digest: str, request: Answerable) -> str:
     """Serve a request's answer, such as a slider's, computed when the browser asks for it; return its URL."""
-    _ANSWERS[digest] = request
-    return f"{_BASE}{ANSWERS}/{digest}.json"
+    name = _name_content(digest)
+    _ANSWERS[name] = request
+    return f"{_BASE}{ANSWERS}/{name}.json"
 
 
 def build_routes(base: str = "") -> list[BaseRoute]:
@@ -127,9 +134,9 @@ def build_routes(base: str = "") -> list[BaseRoute]:
     _SERVED.set()
     return [
         Route(f"{base}{LIBRARY}", _send_library),
-        Route(f"{base}{BACKDROPS}/{{digest}}.json", _send_backdrop),
+        Route(f"{base}{BACKDROPS}/{{name}}.json", _send_backdrop),
         Route(f"{base}{MODULES}/{{version}}/{{name}}", _send_module),
-        Route(f"{base}{ANSWERS}/{{digest}}.json", _send_answer),
+        Route(f"{base}{ANSWERS}/{{name}}.json", _send_answer),
     ]
 
 
@@ -142,10 +149,12 @@ async def _send_library(_: Request) -> Response:
 
 
 async def _send_backdrop(request: Request) -> Response:
-    """Send the traces of a backdrop (the fixed part of a chart) to the browser, or 404."""
+    """Send the traces of a backdrop (the fixed part of a chart) to the browser, or 404; 403 before signing in."""
     from starlette.responses import PlainTextResponse, Response
 
-    content = _BACKDROPS.get(request.path_params["digest"])
+    if not _may_see_content(request):
+        return PlainTextResponse(login.SIGN_IN_FIRST, status_code=403)
+    content = _BACKDROPS.get(request.path_params["name"])
     if content is None:
         return PlainTextResponse("no such backdrop", status_code=404)
     return Response(content, media_type="application/json", headers=CACHE_FOREVER)
@@ -163,27 +172,27 @@ async def _send_module(request: Request) -> Response:
     return FileResponse(file, media_type=media_type, headers=CACHE_FOREVER)
 
 
-async def _send_answer(request: Request) -> Response:
-    """Compute and send the answer to a request that a page has offered to the browser, or 404.
+def _may_see_content(request: Request) -> bool:
+    """Return True if whoever sends a request may see what pages show: everybody, or those who have signed in."""
+    return not login.is_login_required() or login.has_login_cookie(request.scope["headers"])
 
-    An answer that cannot be computed is 422, with the reason.
+
+async def _send_answer(request: Request) -> Response:
+    """Compute and send the answer to a request that a page has offered to the browser, or 404; 403 before signing in.
+
+    An answer that cannot be computed is 422, with the reason; one that was stopped is 503.
     """
-    from starlette.concurrency import run_in_threadpool
     from starlette.responses import PlainTextResponse, Response
 
-    answerable = _ANSWERS.get(request.path_params["digest"])
+    if not _may_see_content(request):
+        return PlainTextResponse(login.SIGN_IN_FIRST, status_code=403)
+    name = request.path_params["name"]
+    answerable = _ANSWERS.get(name)
     if answerable is None:
         return PlainTextResponse("no such answers", status_code=404)
-
-    def compute_body() -> bytes:
-        """Compute the answer and compress it as JSON, in a thread."""
-        with jobs.limit_page_computations():
-            values = answerable.answer()
-        return gzip.compress(json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode(), 5)
-
-    # Answers take long, and the event loop serves all visitors.
-    try:
-        body = await run_in_threadpool(compute_body)
-    except FrontierError as error:
-        return PlainTextResponse(error.finding, status_code=422)
-    return Response(body, media_type="application/json", headers=CACHE_FOREVER | {"Content-Encoding": "gzip"})
+    body = await answer_jobs.fetch_body(name, answerable, request.is_disconnected)
+    if isinstance(body, bytes):
+        return Response(body, media_type="application/json", headers=CACHE_FOREVER | {"Content-Encoding": "gzip"})
+    if body.error is not None:
+        return PlainTextResponse(body.error, status_code=422)
+    return PlainTextResponse("stopped before the end", status_code=503)

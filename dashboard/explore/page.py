@@ -241,7 +241,7 @@ def _build_tile(
         if not slider.has_slider(form) or (param.requires and values[param.requires[0]] != param.requires[1]):
             continue
         slider_params[param.name] = widget_key, form
-        requests = build_slider_requests(loaded, question, result.decoder, form, **extra)
+        requests = build_slider_requests(loaded, question, result.decoder, form, result.seconds, **extra)
         sliders.append(
             {
                 "param": param.name,

@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -20,9 +20,11 @@ from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from engine.errors import Cancelled, FrontierError
-from engine.progress import Eta, report_to
+from engine.progress import Eta, current_reporter, raise_if_stopped, report_to
 
 K = TypeVar("K", bound=Hashable)
+END_GRACE_SECONDS = 5.0
+"""Seconds that all work has to end once the server is told to."""
 DISCONNECT_GRACE_SECONDS = 5.0
 """Seconds after which a session without a browser tab counts as disconnected."""
 
@@ -400,17 +402,36 @@ def list_running_jobs() -> list[Job]:
     return list(_RUNNING_JOBS)
 
 
-def limit_page_computations() -> threading.BoundedSemaphore:
-    """Return the semaphore that a page holds while it computes: no more compute than there are cores.
+@contextlib.contextmanager
+def limit_page_computations(is_long: bool = False) -> Iterator[None]:
+    """Hold a slot while a page computes in a `with`: no more compute than there are cores; the others wait.
 
-    Used in a `with`: the page waits there for its turn. Jobs in the background have a limit of their own.
+    Jobs in the background, and answers of sliders, have limits of their own. Engine calls inside stop when the server
+    ends; then Cancelled is raised. is_long: it may take minutes; such computations leave a slot to other pages
     """
-    return _PAGE_SLOTS
+    progress, stop = current_reporter()
+    # Without a slot that they never take, a few pages with sets of hundreds would stop all others.
+    long_slot = _LONG_SLOTS if is_long else contextlib.nullcontext()
+    with long_slot, _PAGE_SLOTS, report_to(progress, stop or _SHUTTING_DOWN):
+        raise_if_stopped("stopped before its turn")
+        _COMPUTING_THREADS.append(threading.get_ident())
+        try:
+            yield
+        finally:
+            _COMPUTING_THREADS.remove(threading.get_ident())
+
+
+def is_at_work() -> bool:
+    """Return True if a job runs or a page computes."""
+    return bool(_RUNNING_JOBS or _COMPUTING_THREADS)
 
 
 _JOB_SLOTS = threading.BoundedSemaphore(max(1, (os.cpu_count() or 2) // 2))
 _PAGE_SLOTS = threading.BoundedSemaphore(max(1, os.cpu_count() or 2))
+_LONG_SLOTS = threading.BoundedSemaphore(max(1, (os.cpu_count() or 2) - 1))
 _RUNNING_JOBS: list[Job] = []
+_COMPUTING_THREADS: list[int] = []
+"""Threads of pages that hold a slot."""
 _JOBS_LOCK = threading.Lock()
 _QUEUE_LOCK = threading.Lock()
 """Held while a job enters a queue or takes a slot."""
@@ -419,12 +440,20 @@ _TAB_LOST_AT: dict[str, float] = {}
 _SHUTTING_DOWN = threading.Event()
 
 
-def stop_all_jobs(timeout_seconds: float = 10) -> None:
-    """Stop every job for good and wait, as torch aborts the process if a job computes during shutdown."""
+def stop_all_jobs(timeout_seconds: float = END_GRACE_SECONDS) -> bool:
+    """Stop all work for good, and wait for it; return False if some goes on after `timeout_seconds`.
+
+    Torch aborts a process that ends while a thread computes.
+    """
     with _JOBS_LOCK:
         _SHUTTING_DOWN.set()  # a job that somebody starts from now on finds itself stopped
         running_jobs = list(_RUNNING_JOBS)
     for job in running_jobs:
         job.cancel()
+    # The deadline is one for all jobs and pages.
+    deadline = time.monotonic() + timeout_seconds
     for job in running_jobs:
-        job.join(timeout_seconds)
+        job.join(max(0.0, deadline - time.monotonic()))
+    while is_at_work() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not is_at_work()

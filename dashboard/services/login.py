@@ -14,6 +14,7 @@ from engine.errors import FrontierError
 
 AUTH_SECTION = "auth"
 REQUIRED_FIELDS = ("redirect_uri", "cookie_secret")
+SIGN_IN_FIRST = "Sign in first."
 LOGIN_MANUAL = "assets/growth.md, “A password for teams”"
 _LOGIN_REQUIRED: list[bool] = []
 """The rule at the start: deleting the secrets later must not let people in."""

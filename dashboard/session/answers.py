@@ -15,7 +15,7 @@ from dashboard.services import jobs
 from dashboard.services.memo import Memo, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.query import Question
+from dashboard.session.query import Question, has_large_sets
 from engine.decoder import Decoder, ScoredCandidates, decode, decoder_family, score_candidates, select_from
 from engine.params import Real, Whole, values_of
 from engine.progress import report_to
@@ -82,7 +82,7 @@ def compute_answer(loaded: Loaded, question: Question, selector_name: str, decod
         # Inner products, the default scores, are part of a call of the decoder; a vector engine computes its own.
         needs_no_scores = decoders.has_default_scorers(decoder) or loaded.reach is not None
         candidates, scoring_seconds = (None, 0.0) if needs_no_scores else compute_scores(loaded, question, decoder)
-        with jobs.limit_page_computations():
+        with jobs.limit_page_computations(is_long=has_large_sets(question.k)):
             ranking, select_seconds = _time_ranking(loaded, question, decoder, candidates)
             selector_relevance = None if candidates is None else relevance(decoder.select, candidates)
         # None stands for a part that was not timed.
@@ -99,14 +99,19 @@ def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[An
 
 
 def build_slider_requests(
-    loaded: Loaded, question: Question, decoder: Decoder, param: Real | Whole, **details: Any
+    loaded: Loaded,
+    question: Question,
+    decoder: Decoder,
+    param: Real | Whole,
+    seconds: float | None = None,
+    **details: Any,
 ) -> dict[str, SliderRequest]:
     """Build the requests, by digest, whose answers let a browser move a slider without the server.
 
     The slider sets `param` of the decoder's selector. The answer to a request has the documents that are chosen at many
     values of it; the browser fetches it at an address with the digest. The last request has all values; where that
-    takes long, one with a part of them comes first. details: options of the `requests` function of the engine package,
-    of what an answer shows beside the documents
+    takes long, one with a part of them comes first. seconds: of one answer, None if unknown; details: options of the
+    `requests` function of the engine package, of what an answer shows beside the documents
     """
     selector, candidates = decoder.select, None
     # The parameter at its default: digests must not depend on where the slider stands now.
@@ -119,7 +124,8 @@ def build_slider_requests(
     query = as_embeddings(loaded, question)
     key_parts = [*map(str, answer_key(loaded, question, default_decoder)), param.name]
     decoder = leave_out_document(question, decoder)
-    slider_requests = requests(loaded.reach or loaded.space, decoder, param, query, question.k, candidates, **details)
+    source, k = loaded.reach or loaded.space, question.k
+    slider_requests = requests(source, decoder, param, query, k, candidates, seconds, **details)
     # `stops` are the values of the slider's positions, `start` the smallest one that the answer covers: requests for
     # the same slider differ in these.
     return {digest_of([*key_parts, repr((request.stops, request.start))]): request for request in slider_requests}
@@ -172,7 +178,7 @@ def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tupl
         titles = " and ".join(s.spec.title for s in (decoder.retrieve, decoder.rerank) if s is not None)
         words = f"Scoring by {titles}; the first time an index is made or a model is loaded"
         query = as_embeddings(loaded, question)
-        with st.spinner(words), jobs.limit_page_computations(), report_to(report):
+        with st.spinner(words), report_to(report), jobs.limit_page_computations():
             # What is computed once for a corpus, such as an index of words, is not part of a query's time.
             for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
                 scorer.prepare(loaded.space)

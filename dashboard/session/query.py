@@ -7,10 +7,13 @@ import streamlit as st
 from torch import Tensor
 
 from dashboard.services.source import Loaded
+from dashboard.session.decoders import K_KEY
 from engine.decoder import SET_SIZE
 from engine.values import Dataset, Qrels, digest_of, explain_missing_split, replace_surrogates
 
 LABELLED, TYPED, SIMILAR = "Labelled", "Typed", "Similar"
+LINK_K_KEY = "k.link"
+"""Session key: the k that a link set."""
 MAX_LISTED_QUERIES = 20_000
 """Entries of a picker; a browser cannot draw many more."""
 
@@ -55,8 +58,34 @@ def count_judged(dataset: Dataset) -> dict[str, int]:
 
 
 def find_max_k(loaded: Loaded) -> int:
-    """Return the largest k that is used on a corpus; a larger one from an address is lowered to it."""
-    return max(loaded.size, SET_SIZE.comfortable_range[1])
+    """Return the largest k that is used on a corpus; a larger one from an address is lowered to it.
+
+    A link alone must not start long work: its k counts only up to the range of the slider until the visitor agrees.
+    """
+    usual_max = SET_SIZE.comfortable_range[1]
+    return usual_max if find_waiting_k() is not None else max(loaded.size, usual_max)
+
+
+def has_large_sets(k: int) -> bool:
+    """Return True if sets of k documents are beyond the range of the slider, and may take minutes."""
+    return k > SET_SIZE.comfortable_range[1]
+
+
+def note_link_k(k: int) -> None:
+    """Note the k that a link sets, which waits for the visitor's consent if it is larger than usual."""
+    st.session_state[LINK_K_KEY] = k
+
+
+def find_waiting_k() -> int | None:
+    """Return the k of a link that waits for the visitor's consent; None if there is none, or another was set since."""
+    k = st.session_state.get(LINK_K_KEY)
+    is_waiting = k is not None and has_large_sets(k) and k == st.session_state.get(K_KEY)
+    return k if is_waiting else None
+
+
+def agree_to_link_k() -> None:
+    """Agree to the k of a link, from the next run on; for a callback."""
+    st.session_state.pop(LINK_K_KEY, None)
 
 
 def list_ways(loaded: Loaded) -> list[str]:

@@ -121,6 +121,7 @@ def apply_state(state: State, loaded: Loaded) -> list[str]:
     # `select_query` returns None if it succeeds; that is filtered out at the end.
     problems = [query.select_query(loaded, state.way, state.split, state.question)] if state.way else []
     st.session_state[decoders.K_KEY] = state.k
+    query.note_link_k(state.k)
     st.session_state[decoders.POOL_KEY] = state.pool
     st.session_state[decoders.PER_SOURCE_KEY] = state.per_source
     st.session_state.pop(decoders.SOURCE_COLUMN_KEY, None)

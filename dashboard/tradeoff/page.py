@@ -24,7 +24,7 @@ from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders, restore
 from dashboard.session import tradeoff as settings
 from dashboard.session.judging import JUDGE, build_request
-from dashboard.session.query import Question, corpus_key, find_first_split
+from dashboard.session.query import Question, corpus_key, find_first_split, find_max_k
 from dashboard.session.tradeoff import N_VALUES
 from dashboard.tradeoff import differences, point_sets, selection, system, verdict
 from dashboard.tradeoff.selection import OpenSetting
@@ -250,7 +250,8 @@ def _build_sweep(
     queries; k: size of the sets, by default the question's
     """
     if k is None:
-        k = question.k if question is not None else st.session_state.get(decoders.K_KEY, SET_SIZE.default)
+        session_k = st.session_state.get(decoders.K_KEY, SET_SIZE.default)
+        k = question.k if question is not None else min(session_k, find_max_k(loaded))
     depth = question.depth if question is not None else st.session_state.get(decoders.POOL_KEY, POOL.default)
     measured = _list_decoders(loaded.space, method_names, scorers, values, depth)
     split, qrels, queries = split_data

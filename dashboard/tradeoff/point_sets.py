@@ -15,7 +15,7 @@ from dashboard.services import jobs, passage_queries
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Sweep
 from dashboard.session.answers import as_embeddings, build_slider_requests, compute_scores
-from dashboard.session.query import LABELLED, TYPED, Question, query_key, select_query
+from dashboard.session.query import LABELLED, TYPED, Question, has_large_sets, query_key, select_query
 from dashboard.tradeoff import selection
 from dashboard.tradeoff.selection import OpenSetting
 from dashboard.tradeoff.verdict import use_in_explore
@@ -183,7 +183,7 @@ def _compute_set(
         return system.build_ranking(loaded.space, [question.id], k), None
     # Scores are cached for the browser session, so other settings of the decoder are quick.
     candidates, _ = compute_scores(loaded, question, system)
-    with jobs.limit_page_computations():
+    with jobs.limit_page_computations(is_long=has_large_sets(k)):
         return select_from(system.select, candidates, k), relevance(system.select, candidates)
 
 

@@ -16,9 +16,11 @@ from dashboard.session.query import (
     SIMILAR,
     TYPED,
     Question,
+    agree_to_link_k,
     corpus_key,
     find_first_split,
     find_max_k,
+    find_waiting_k,
     get_query_order,
     get_selection,
     list_ways,
@@ -72,7 +74,7 @@ def ask(loaded: Loaded) -> Question | None:
         picked = None
     size, depth = st.session_state.get("k", SET_SIZE.default), setting.get_pool_depth()
     limit_texts = describe_source_limit(list(loaded.space.corpus.metadata))
-    size_label = _freeze_label(" · ".join([f"k {size}", *limit_texts]), "header.k")
+    size_label = _freeze_label(" · ".join([f"k {min(size, find_max_k(loaded))}", *limit_texts]), "header.k")
     size_menu = st.popover(size_label, key="header.k", width="content", on_change="rerun")
     if size_menu.open:
         with size_menu:
@@ -88,6 +90,21 @@ def ask(loaded: Loaded) -> Question | None:
         qrels = drop_own_judgements(qrels, {query_id: query_id})
     k = min(size, find_max_k(loaded))
     return Question(query_id, replace_surrogates(text), vector, qrels, k, depth, document=document)
+
+
+def draw_waiting_k(loaded: Loaded) -> None:
+    """Draw that a link asks for a larger k than usual, and the button by which the visitor agrees to it."""
+    waiting_k = find_waiting_k()
+    if waiting_k is None:
+        return
+    k = min(waiting_k, loaded.size)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="header.link-k"):
+        st.info(
+            f"This link asks for sets of {k:,} documents, which can take minutes. "
+            f"Until you agree they have {find_max_k(loaded):,}.",
+            icon=":material/hourglass_empty:",
+        )
+        st.button(f"Use k = {k:,}", key="header.link-k.agree", on_click=agree_to_link_k)
 
 
 def _is_document(loaded: Loaded, query_id: str, text: str) -> bool:

@@ -10,6 +10,7 @@ import torch
 from engine.candidates import Candidates, select_problem
 from engine.matrix import GRAM_ROWS
 from engine.params import Real, declare
+from engine.progress import raise_if_stopped
 from engine.solvers.certificate_queries import LinearQuestion, ask_relevance_order
 from engine.solvers.gram import build_ranking
 from engine.solvers.lines import LambdaPath
@@ -235,6 +236,7 @@ class _ThresholdPath:
         stack = [_Node((0,), np.full(self.documents.count, -np.inf), low, high, low, high)]
         leaves = []
         while stack:
+            raise_if_stopped("the path was stopped")
             node = stack.pop()
             if len(marks) and np.searchsorted(marks, node.low) == np.searchsorted(marks, node.high, side="right"):
                 continue

@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.services import corpora
 from support import warm_home
-from support.browser import MARKS, WAIT, Server, open_page, settle
+from support.browser import MARKS, WAIT, Server, open_page, settle, until
 from support.draws import deepen
 from support.oidc import PERSON, provider
 
@@ -58,10 +58,15 @@ def test_whoever_is_not_signed_in_sees_no_page(browser, login_server, path):
 
 @pytest.mark.threat("going on after signing out", "nothing is shown")
 def test_signing_in_opens_the_pages_and_signing_out_closes_them(browser, login_server):
-    page = open_page(browser, login_server.url)
+    page, answers = open_page(browser, login_server.url), {}
+    page.on("response", lambda answer: "/answers/" in answer.url and answers.update({answer.url: answer.status}))
     sign_in(page)
     settle(page)
     assert page.get_by_text("numpy-api").count()
+    until(page, lambda: answers)
+    assert set(answers.values()) == {200}
+    path = next(iter(answers)).removeprefix(login_server.url)
+    assert request(login_server, path) == (403, b"Sign in first."), "an address alone opens nothing"
     second_tab = page.context.new_page()
     second_tab.goto(f"{login_server.url}/data")
     second_tab.get_by_text("Load and embed").wait_for(timeout=WAIT)

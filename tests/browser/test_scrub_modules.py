@@ -119,6 +119,25 @@ def test_a_set_knows_its_documents_and_figures(run_js):
     assert keys[0] == keys[1] and len(set(keys)) == 4, "the order is no part of a set"
 
 
+def test_sets_of_too_many_documents_are_without_diversity(run_js):
+    packed = PACKED | {"near": None, "unmeasured": "too many"}
+    figures = run_js("new Answers(given).of.map(s => [s.found, s.pairs, s.duplicates, s.diversity])", packed)
+    assert figures[0] == [1, 3, 0, None] and run_js("new Answers(given).of[0].closestAbove(2).rank", packed) == -1
+    assert run_js("new Answers(given).of[0].groups()", packed) == [0, 1, 2]
+
+
+def test_requests_that_no_view_needs_any_more_are_ended(run_js):
+    """A page of another query ends those of the one before; one that a view still needs goes on."""
+    ended = run_js("""(() => {
+        const open = new Map();
+        globalThis.fetch = (url, { signal }) => (open.set(url, signal), new Promise(() => {}));
+        for (const url of ["a", "b", "c"]) path(url, () => {});
+        need("tiles", ["a", "b"]), need("along", ["b"]), need("tiles", ["b"]);
+        return [...open].filter(([, signal]) => signal.aborted).map(([url]) => url);
+    })()""")
+    assert ended == ["a", "c"]
+
+
 def test_a_row_says_what_it_is_and_what_is_closest_above_it(run_js):
     assert run_js("new Answers(given).of[0].document(1)", PACKED) == {
         "row": 20, "name": "b", "relevance": 0.8, "score": 0.8, "right": True}  # fmt: skip

@@ -15,7 +15,7 @@ WIRE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version"
 WIRE |= {"Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg==", "Sec-WebSocket-Protocol": "streamlit"}
 
 
-def answered(host, origin=None, kind="http", method="GET", names=("papers.example",), path="/", **how):
+def answered(host, origin=None, kind="http", method="GET", names=("papers.example",), path="/", more=(), **how):
     """(what the application behind the gate was reached by, status or close code, headers, what was said)."""
     reached, sent, said = [], [], []
 
@@ -27,7 +27,7 @@ def answered(host, origin=None, kind="http", method="GET", names=("papers.exampl
         sent.append(message)
 
     given = [(b"host", host)] if isinstance(host, bytes) else [(b"host", own) for own in host or ()]
-    given += [(b"origin", origin)] if origin is not None else []
+    given += [*([(b"origin", origin)] if origin is not None else []), *more]
     scope = {"type": kind, "method": method, "path": path, "headers": given}
     asyncio.run(Gate(app, names, said.append, **how)(scope, None, send))
     return reached, sent[0].get("status", sent[0].get("code")), dict(sent[0].get("headers", ())), said
@@ -83,6 +83,18 @@ def test_refused_host_is_named_once_with_its_flag_and_harmlessly():
 )
 def test_only_pages_of_the_very_host_and_port_change_anything(origin, kind, method, status):
     assert answered(b"localhost:8501", origin, kind, method)[1] == status
+
+
+@pytest.mark.parametrize(
+    ("site", "mode", "status"),
+    [("cross-site", "no-cors", 403), ("cross-site", "cors", 403), ("same-site", "no-cors", 403),
+     ("cross-site", "navigate", 200), ("same-origin", "cors", 200), ("none", "navigate", 200), (None, None, 200)],
+)  # fmt: skip
+@pytest.mark.threat("a page elsewhere that loads files of this server to see which are there", "403")
+def test_pages_of_other_sites_may_link_here_and_load_nothing(site, mode, status):
+    fetch = [(b"sec-fetch-site", site), (b"sec-fetch-mode", mode)]
+    more = [(name, value.encode()) for name, value in fetch if value is not None]
+    assert answered(b"localhost:8501", more=more)[1] == status
 
 
 @pytest.mark.threat("a file sent to a server that takes none", "403, and the flag is named")

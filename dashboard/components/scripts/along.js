@@ -1,7 +1,7 @@
 // One ranked list beside a chart. It follows the dot that is dragged along the chart's curve.
 
 import { Lists } from "./lists.js";
-import { Answers, announce, hub, listen, make, number, path } from "./parts.js";
+import { Answers, announce, hub, listen, make, need, number, path } from "./parts.js";
 
 class Along extends Lists {
   constructor(parent) {
@@ -14,6 +14,7 @@ class Along extends Lists {
   update(component) {
     const { now, base, url, said } = (this.along = component.data.along);
     this.base = new Answers(base).of[0];
+    need(this, url ? [url] : []);
     // The answers are requested now, so that the first drag finds them.
     if (url) path(url, () => {});
     super.update(component);
@@ -38,6 +39,7 @@ class Along extends Lists {
   }
 
   end() {
+    need(this, []);
     hub.shown = null;
     super.end();
   }

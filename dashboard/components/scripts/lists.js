@@ -56,9 +56,9 @@ class List {
       row.rank.textContent = rank + 1;
       row.tag.textContent = isCompared && !baseRows.has(document.row) ? "NEW" : "";
       const isDuplicate = nearest.cosine >= set.answers.packed.duplicate;
-      row.near.style.background = rank ? `rgb(${heat(nearest.cosine)})` : "transparent";
+      row.near.style.background = nearest.rank >= 0 ? `rgb(${heat(nearest.cosine)})` : "transparent";
       row.near.classList.toggle("alike", sizes.get(groups[rank]) > 1);
-      row.near.title = rank ? `Closest above: #${nearest.rank + 1}, cosine ${number(nearest.cosine)}${isDuplicate ? ", a near-duplicate" : ""}` : "";
+      row.near.title = nearest.rank >= 0 ? `Closest above: #${nearest.rank + 1}, cosine ${number(nearest.cosine)}${isDuplicate ? ", a near-duplicate" : ""}` : "";
       row.node.dataset.rank = rank + 1;
     });
     dropped.forEach((document, i) => {

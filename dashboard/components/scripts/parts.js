@@ -81,6 +81,7 @@ export function luminance(colour) {
 
 const MAX_PATHS = 64;
 const paths = (hub.paths ??= new Map());
+const fetches = (hub.fetches ??= new Map()), needs = (hub.needs ??= new Map());
 const PRECISION = 100000;
 export const MIN_RELEVANCE_SHARE = 0.95;
 const ROUNDING = 1e-9;
@@ -96,6 +97,11 @@ class Answer {
     this.found = ids.filter((id) => answers.right.has(id)).length;
     this.duplicates = 0;
     this.relevance = ids.length ? ids.reduce((sum, id) => sum + packed.relevance[id], 0) / ids.length : null;
+    const pairs = (ids.length * (ids.length - 1)) / 2;
+    this.pairs = pairs;
+    this.diversity = null;
+    // Of too many documents the server sends no cosines.
+    if (!packed.near) return;
     let sum = 0;
     // The server rounds cosines down, so half a unit is added to each for the mean.
     ids.forEach((a, i) => {
@@ -105,8 +111,6 @@ class Answer {
         this.duplicates += cosine >= packed.duplicate;
       }
     });
-    const pairs = (ids.length * (ids.length - 1)) / 2;
-    this.pairs = pairs;
     this.diversity = pairs ? 1 - sum / pairs : null;
   }
 
@@ -160,17 +164,17 @@ export class Answers {
   constructor(packed) {
     this.packed = packed;
     this.right = new Set(packed.right);
-    const n = packed.rows.length, cosines = new Float64Array(n * n).fill(NaN);
+    const n = packed.near ? packed.rows.length : 0, cosines = new Float64Array(n * n).fill(NaN);
     let next = 0;
     // A pair is packed once, where it first occurs in the sets: this loop is in the order of the server's.
-    for (const ids of packed.sets)
+    for (const ids of packed.near ? packed.sets : [])
       ids.forEach((a, i) => {
         for (let j = 0; j < i; j++) {
           const cell = a * n + ids[j];
           if (Number.isNaN(cosines[cell])) cosines[cell] = cosines[ids[j] * n + a] = packed.near[next++] / PRECISION;
         }
       });
-    this.near = (a, b) => cosines[a * n + b];
+    this.near = (a, b) => (n ? cosines[a * n + b] : NaN);
     this.sets = packed.sets.map((ids) => new Answer(this, ids));
     this.of = packed.which.map((which) => this.sets[which]);
   }
@@ -263,10 +267,26 @@ export function path(url, onArrival) {
   const cached = paths.get(url);
   if (cached !== undefined) return cached;
   paths.set(url, null);
+  const control = new AbortController();
+  fetches.set(url, control);
   while (paths.size > MAX_PATHS) paths.delete(paths.keys().next().value);
-  fetch(url)
+  fetch(url, { signal: control.signal })
     .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.status))))
     .then((packed) => (paths.set(url, new Path(packed)), onArrival()))
-    .catch(() => paths.delete(url)); // the next run of the page requests them again
+    .catch(() => paths.delete(url)) // the next run of the page requests them again
+    .finally(() => fetches.get(url) === control && fetches.delete(url));
   return null;
+}
+
+// Note which URLs a view needs; requests that no view needs any more are ended, so that the server stops computing.
+export function need(view, urls) {
+  if (urls.length) needs.set(view, urls);
+  else needs.delete(view);
+  const needed = new Set([...needs.values()].flat());
+  for (const [url, control] of fetches) {
+    if (needed.has(url)) continue;
+    fetches.delete(url);
+    paths.delete(url);
+    control.abort();
+  }
 }

@@ -1,7 +1,7 @@
 // A tile for each decoder: sliders with their effects, figures and redundancy; beside them the query's own frontier.
 
 import {
-  Answers, MIN_RELEVANCE_SHARE, announce, counted, findMostDiverse, hub, inside, make, nearest, number, path, setting, signed,
+  Answers, MIN_RELEVANCE_SHARE, announce, counted, findMostDiverse, hub, inside, make, nearest, need, number, path, setting, signed,
   styled, thumbnail,
 } from "./parts.js";
 
@@ -199,6 +199,9 @@ class Tile {
     const { judged, k } = this.view.data, short = set && set.ids.length < k;
     this.state.textContent = set === undefined ? "computing" : (this.given.error ?? `${short ? `${set.ids.length} of ${k}` : ""} ${this.kind}`);
     if (set === undefined) return true;
+    const { unmeasured } = set.answers.packed;
+    if (unmeasured) this.state.textContent += " · no diversity";
+    this.state.title = unmeasured ?? "";
     const isCompared = !this.given.baseline, hasDots = judged && judged <= 5;
     this.right.hidden = !judged;
     if (judged) this.right.innerHTML = `<b>${hasDots ? "●".repeat(set.found) + "○".repeat(Math.max(0, judged - set.found)) : ""} ${set.found} of ${judged}</b> relevant`;
@@ -208,7 +211,7 @@ class Tile {
       `<span title="Mean cosine of the set's documents with the query">Rel <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
     Object.assign(this.thumb, { width: k, height: k });
     thumbnail(this.thumb, set, k);
-    this.thumb.ariaLabel = this.thumb.title = `${set.duplicates} of ${set.pairs} pairs are near-duplicates (cosine ≥ ${number(set.answers.packed.duplicate, 4).replace(/0{1,2}$/, "")})`;
+    this.thumb.ariaLabel = this.thumb.title = unmeasured || `${set.duplicates} of ${set.pairs} pairs are near-duplicates (cosine ≥ ${number(set.answers.packed.duplicate, 4).replace(/0{1,2}$/, "")})`;
     const summary = `${judged ? `${set.found} of ${judged} relevant, ` : ""}diversity ${number(set.diversity)}, relevance ${number(set.relevance)}`;
     for (const slider of this.sliders) slider.input.setAttribute("aria-valuetext", `${setting(slider.value)}: ${summary}`);
     return true;
@@ -283,6 +286,7 @@ class Tiles {
       this.touched = this.tiles.find((tile) => tile.title === this.touched?.title);
     }
     this.touched ??= this.tiles.find((tile) => !tile.given.baseline && tile.sliders.length) ?? this.tiles[this.tiles.length - 1];
+    need(this, this.sliders().flatMap(({ given }) => given.urls));
     this.axis.hidden = !data.judged;
     if (data.address) history.replaceState(history.state, "", `${location.pathname}?${data.address}`);
     this.want(true);
@@ -336,6 +340,7 @@ class Tiles {
     const lead = make(this.said, "b", "", {
       text: touched.given.baseline ? `${counted(set.duplicates, "near-duplicate pair")} in ${touched.title}` : `${counted(base.duplicates, "near-duplicate pair")} → ${set.duplicates}`,
     });
+    if (base.answers.packed.unmeasured || set.answers.packed.unmeasured) lead.textContent = base.answers.packed.unmeasured || set.answers.packed.unmeasured;
     if (touched.given.baseline) return;
     const found = !judged ? "" : `, ${set.found} of ${judged} relevant` + (set.found === base.found ? "" : ` instead of ${base.found}`);
     const gained = set.diversity === null || base.diversity === null ? "" : `${signed(set.diversity - base.diversity, 2)} diversity for `;
@@ -436,6 +441,7 @@ class Tiles {
   }
 
   end() {
+    need(this, []);
     document.removeEventListener("keydown", this.keys);
     for (const end of RELEASE_EVENTS) removeEventListener(end, this.free);
     this.sizes.disconnect();

@@ -8,6 +8,7 @@ import torch
 
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS, Matrix, blocks, gram
+from engine.progress import raise_if_stopped
 from engine.solvers.elastic_net.solve import (
     Solutions,
     compute_certificate,
@@ -119,6 +120,7 @@ def regularization_path(c: Candidates, l2: float, min_level: float, target_size:
     inside = _probe_start_rows(c, l2, min_level)
     n_passes = 1 + N_PROBES
     while True:
+        raise_if_stopped("the path was stopped")
         working_rows = vectors[torch.from_numpy(inside).to(vectors.device)].double().cpu()
         scores = (working_rows @ query).numpy()
         segments = follow_path(empty, working_rows.numpy(), scores, l2, min_level, target_size, MAX_SEGMENTS)
@@ -150,6 +152,7 @@ def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]
     left = low
     # A segment is an interval of λ₁ on which the same documents have a weight; the last has the lowest λ₁.
     for segment in range(len(path) - 1, -1, -1):
+        raise_if_stopped("the path was stopped")
         right = min(float(path.levels[segment]), high)
         if right < left or (right == left and (segment or pieces)):
             continue

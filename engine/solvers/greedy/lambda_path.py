@@ -22,6 +22,7 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS
+from engine.progress import raise_if_stopped
 from engine.solvers.coverage import CoverageTables, iterate_ground_sets, measure_added_coverage
 from engine.solvers.gram import Gram, compute_products, compute_squared_norms, corpus_gram, fill_slot
 from engine.solvers.greedy.steps import (
@@ -51,6 +52,9 @@ MAX_LOG_LAMBDA = 1 - 2.0**-53
 """At λ = 1 itself LOG_RESIDUAL is relevance alone, so its lines end before."""
 N_GUESS_ROWS = 512
 """Rows, the most relevant, on which the picks are guessed, so that their Gram rows can be computed together."""
+MAX_CALL_WORK, MIN_CALL_PATHS = 200_000_000, 4
+"""Nodes × picks × candidates of one call of the compiled search: seconds at most; and the rankings that it reaches at
+least, as each call begins with the first pick again."""
 N_INITIAL_ROWS = 1024
 """Gram rows that fit at first where the corpus is too large for all; the room doubles when it is full."""
 
@@ -261,13 +265,14 @@ def double_capacity(array):
 @jit_exact
 def follow_pieces(
     kind, columns, rows, filled, row_slot, n_used, squares, relevance, k, window, floor, by_relevance, low, high,
-    slack, marks, solo_gain, pair_gain, pair_ready,
+    slack, marks, max_nodes, solo_gain, pair_gain, pair_ready,
 ):  # fmt: skip
     """Find one query's k greedy picks at every λ in [low, high], as intervals of λ with equal picks.
 
-    Returns arrays over the m intervals that hold a mark, from the left, and a flag: (m, 3) the interval's end, then
-    from where to where rounding could not change its picks; (m, k) picks; (m, 2, k) their gains at λ = 1 and 0; and
-    False if there was no room for a Gram row, so that the caller has to make room and call again. The search is depth
+    Returns arrays over the m intervals that hold a mark, from the left, and two values: (m, 3) the interval's end, then
+    from where to where rounding could not change its picks; (m, k) picks; (m, 2, k) their gains at λ = 1 and 0; the λ
+    up to which all is done, `high` unless more than `max_nodes` nodes are needed; and False if there was no room for a
+    Gram row, so that the caller has to make room and call again from `low`. The search is depth
     first: a node is an interval of λ with the pick that is best on it, and the next pick cuts the interval again. kind:
     the method; columns: (d, n) vectors; rows: (r, n) products with all candidates, row row_slot[i] those of candidate i
     where filled; n_used: (1,) rows in use; squares, relevance: (n,); window: number of last picks that count, 0 for
@@ -311,6 +316,7 @@ def follow_pieces(
     else:
         n_pieces = cut_envelope(a, b, low, high, slack, leader_ids, is_listed, ends, lines, certain)
     left, sure_from, sure_to, depth, top, n_done, n_taken, has_room = low, low, high, 0, 0, 0, 0, True
+    n_nodes, reached = 0, high
     while True:
         while top + n_pieces > len(node_bounds):
             node_bounds, node_picks = double_capacity(node_bounds), double_capacity(node_picks)
@@ -329,7 +335,12 @@ def follow_pieces(
             load_rows(columns, rows, filled, row_slot, n_used, node_picks[stack_base:top, 1].copy())
         if not top:
             break
+        # All to the left of the next node is done, so that another call can go on from there.
+        if n_nodes >= max_nodes and node_bounds[top - 1, 0] > low:
+            reached = node_bounds[top - 1, 0]
+            break
         top -= 1
+        n_nodes += 1
         # Take the leftmost node; picks deeper than it belong to another branch and become candidates again.
         left, right, sure_from, sure_to, value = node_bounds[top]
         node_rank, pick = node_picks[top]
@@ -391,7 +402,7 @@ def follow_pieces(
                 new_state[path_picks[position]] = EXCLUDED
             b = new_state
         n_pieces = cut_envelope(a, b, left, right, slack, leader_ids, is_listed, ends, lines, certain)
-    return piece_bounds[:n_done], piece_picks[:n_done], piece_lines[:n_done].reshape(n_done, 2, k), has_room
+    return piece_bounds[:n_done], piece_picks[:n_done], piece_lines[:n_done].reshape(n_done, 2, k), reached, has_room
 
 
 class _Rows:
@@ -536,17 +547,24 @@ def _trace_path(
     is_complete, inner_marks = low > path_end, np.array([mark for mark in marks if low <= mark <= path_end])
     no_tables = np.empty(0), np.empty((0, 0)), np.empty(0, np.bool_)
     coverage_arrays = no_tables if tables is None else (tables.solo_gain, tables.pair_gain, tables.pair_ready)
-    bounds, picks, lines = np.empty((0, 3)), np.empty((0, k), np.int64), np.empty((0, 2, k))
     # bounds: end of each piece, and from where to where no rounding decides; lines: gains at λ = 1 and at λ = 0.
-    # The loop gives up where it has no room for a Gram row; it starts again with twice as much, all rows kept.
+    parts = [(np.empty((0, 3)), np.empty((0, k), np.int64), np.empty((0, 2, k)))]
+    part_start, max_nodes = low, max(MIN_CALL_PATHS * k, MAX_CALL_WORK // (k * len(relevance)))
     while not is_complete:
+        # Compiled code cannot be interrupted: it returns after some nodes, and goes on from there if anybody waits.
+        raise_if_stopped("the path was stopped")
         n_used = np.array([int(rows.row_slot.max()) + 1])
-        bounds, picks, lines, is_complete = follow_pieces(
+        *part, reached, has_room = follow_pieces(
             kind, rows.columns, rows.rows, rows.filled, rows.row_slot, n_used, rows.squares, relevance, k, window,
-            floor, by_relevance, low, path_end, slack, inner_marks, *coverage_arrays,
+            floor, by_relevance, part_start, path_end, slack, inner_marks, max_nodes, *coverage_arrays,
         )  # fmt: skip
-        if not is_complete:
+        # The loop gives up where it has no room for a Gram row; it starts again with twice as much, all rows kept.
+        if not has_room:
             rows.grow()
+            continue
+        parts.append(tuple(part))
+        part_start, is_complete = reached, reached >= path_end
+    bounds, picks, lines = map(np.concatenate, zip(*parts, strict=True))
     if kind == SUM:
         return _order_sets(rows, relevance, low, bounds, picks, slack)
     if high > path_end:

@@ -21,7 +21,7 @@ def no_backdrops():
 
 def answer_of(route, digest=""):
     """What a route answers; in a thread of its own, as the browser tests leave a loop running in this one."""
-    request = Request({"type": "http", "path_params": {"digest": digest}, "headers": []})
+    request = Request({"type": "http", "path_params": {"name": digest}, "headers": []})
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, route(request)).result()
 
@@ -35,11 +35,12 @@ def test_backdrop_is_made_once_and_served_by_digest():
     made = []
     under = Backdrop("abc", lambda: made.append(1) or figure())
     address = live_plot._backdrop_address(under)
-    assert live_plot._backdrop_address(under) == address == f"{vendor.BACKDROPS}/abc.json" and len(made) == 1
-    answer = answer_of(vendor._send_backdrop, "abc")
+    assert live_plot._backdrop_address(under) == address and len(made) == 1
+    name = address.removeprefix(f"{vendor.BACKDROPS}/").removesuffix(".json")
+    answer = answer_of(vendor._send_backdrop, name)
     traces = json.loads(answer.body)
     assert len(traces) == 1 and traces[0]["x"]["dtype"] == "f4" and "immutable" in answer.headers["cache-control"]
-    assert answer_of(vendor._send_backdrop, "abd").status_code == 404
+    assert answer_of(vendor._send_backdrop, "abc").status_code == 404, "a digest alone is no name"
 
 
 def test_backdrops_beyond_the_limit_drop_the_least_recently_used():

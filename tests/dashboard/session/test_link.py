@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from dashboard.services import corpora
 from dashboard.services.source import Source
-from dashboard.session import address, link, parameters, query, tradeoff
+from dashboard.session import address, answers, link, parameters, query, tradeoff
 from dashboard.session.decoders import RERANK, RETRIEVE, build_decoder, list_scorers
 from dashboard.session.link import MAX_ADDRESS_LENGTH, QUESTION_PARAMS, State, build_url, format_state
 from dashboard.session.restore import parse_link
@@ -265,6 +265,22 @@ def test_a_slider_moved_back_from_beyond_its_end_keeps_its_value():
     app.slider(key="k").set_value(5).run()
     app.run()
     assert app.slider(key="k").value == 5 and not app.exception
+
+
+def test_a_large_k_of_a_link_waits_for_a_click(monkeypatch):
+    """Until then nothing is computed with it; the address keeps it, so that the link stays what it was."""
+    computed = []
+    real = answers.compute_answer
+    spy = lambda loaded, question, *rest: computed.append(question.k) or real(loaded, question, *rest)  # noqa: E731
+    monkeypatch.setattr("dashboard.explore.page.compute_answer", spy)
+    app = pages.open_by_link(format_state(State(source=Source("numpy-api"), k=200)))
+    assert "This link asks for sets of 200 documents" in pages.texts(app) and set(computed) == {50}
+    assert app.query_params["k"] == "200"
+    app.button(key="header.link-k.agree").click().run()
+    assert "This link asks" not in pages.texts(app) and computed[-1] == 200
+    again = pages.open_by_link(format_state(State(source=Source("numpy-api"), k=200)))
+    again.slider(key="k").set_value(60).run()
+    assert "This link asks" not in pages.texts(again) and computed[-1] == 60, "what visitors set themselves counts"
 
 
 def test_a_labelled_query_and_a_document_come_back(demo):

@@ -134,6 +134,26 @@ def test_large_corpora_hold_the_rows_of_their_picks(name, monkeypatch):
                 assert (full_path.lines.gains == held_path.lines.gains).all()
 
 
+@each_family
+@each_method
+def test_path_in_many_calls_is_the_path_in_one(name, family, monkeypatch):
+    """A call ends after some nodes, so that it can be stopped; the next goes on where a piece ends."""
+    rows, queries = instance(family, 5, n=120, d=16, batch=1)
+    for params in PATHS[name]:
+        (path,) = engine.path(name, rows, queries, **params)
+        with monkeypatch.context() as short:
+            short.setattr(lambda_path, "MAX_CALL_WORK", 1)
+            short.setattr(lambda_path, "MIN_CALL_PATHS", 1)
+            (in_parts,) = engine.path(name, rows, queries, **params)
+        for value in np.random.default_rng(0).random(500):
+            full_piece, piece = (lines.piece(value) for lines in (path.lines, in_parts.lines))
+            # A boundary between two calls is certain wherever its pieces are.
+            assert (piece is None) == (full_piece is None)
+            if piece is not None:
+                assert (in_parts.lines.picks[piece] == path.lines.picks[full_piece]).all()
+                assert (in_parts.lines.gains[piece] == path.lines.gains[full_piece]).all()
+
+
 @each_method
 def test_path_of_an_interval_is_part_of_the_full_path(name):
     rows, queries = problem("clustered", 3, n=300, d=16, batch=1)

@@ -1,6 +1,7 @@
 """Sliders: at every position, and between them where there is a path, what the browser reads is the engine's answer."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,8 +10,20 @@ import torch
 import engine
 from engine.decoder import decode_grid, score_candidates
 from engine.params import Real, Whole, form_of, values_of
+from engine.progress import report_to
+from engine.solvers.greedy import lambda_path
+from engine.views import slider
 from engine.views.decision import relevance
-from engine.views.slider import FINE_STEPS, PRECISION, has_slider, pack_ranking, pack_sets, slider_answers, stops
+from engine.views.slider import (
+    FINE_STEPS,
+    PRECISION,
+    has_slider,
+    pack_ranking,
+    pack_sets,
+    requests,
+    slider_answers,
+    stops,
+)
 from support.instances import problem, unit
 from support.packed import Packed, PackedPath
 
@@ -178,6 +191,84 @@ def test_close_to_nine_tenths_a_pair_is_on_the_same_side_here_and_there():
     cosines = {tuple(sorted(pair)): cosine for pair, cosine in told.near.items()}
     assert cosines[0, 1] == 0.9 and cosines[0, 2] == 0.89999 and len(cosines) == 4
     assert (told.rows(0), told.rows(1)) == ([0, 1, 2], [3, 0])
+
+
+def test_large_sets_are_packed_in_the_memory_of_their_documents():
+    """All pairs of all sets would take a hundred times as much, several times over."""
+    rng = np.random.default_rng(3)
+    space = space_of(rng.normal(size=(300, 8)))
+    rankings = np.stack([rng.permutation(300)[:150] for _ in range(200)])
+    pack_sets(space, torch.ones(8, dtype=torch.float64), rankings[:2])
+    tracemalloc.start()
+    told = pack_sets(space, torch.ones(8, dtype=torch.float64), rankings)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 20e6 < 8 * 2 * 200 * 150 * 149 / 2
+    assert Packed(told).rows(199) == rankings[199].tolist()
+
+
+def test_cosines_of_too_many_documents_are_left_out_with_a_sentence(monkeypatch):
+    space, rankings = space_of(np.eye(5)), np.array([[0, 1], [2, 3]])
+    query = torch.ones(5, dtype=torch.float64)
+    monkeypatch.setattr(slider, "MAX_COSINE_BYTES", 8 * 4**2)
+    told = pack_sets(space, query, rankings)
+    assert len(told["near"]) == 2 and told["unmeasured"] == ""
+    monkeypatch.setattr(slider, "MAX_COSINE_BYTES", 8 * 4**2 - 1)
+    told = pack_sets(space, query, rankings)
+    assert told["near"] is None and told["unmeasured"].startswith("The sets have 4 documents, too many to compare")
+    assert told["sets"] == [[0, 1], [2, 3]] and len(told["relevance"]) == 4
+
+
+@pytest.mark.parametrize(("name", "k", "seconds", "n_stops"), [
+    ("mmr", 50, 9.0, 1001), ("mmr", 90, None, 101), ("mmr", 90, 0.3, 51), ("mmr", 90, 9.0, 5), ("mmr", 400, None, 16),
+    ("frank_wolfe", 90, None, 101), ("frank_wolfe", 400, 0.0, 16),
+])  # fmt: skip
+def test_a_slider_of_large_sets_is_sampled_at_fewer_settings(name, k, seconds, n_stops):
+    space, query = space_of(np.eye(400)[:, :8] + 0.1), engine.Embeddings(["q"], np.ones((1, 8)))
+    decoder = engine.Decoder(engine.make(name))
+    (request,) = requests(space, decoder, declared(decoder.select, "relevance_weight"), query, k, None, seconds)
+    assert len(request.stops) == n_stops and (request.stops[0], request.stops[-1]) == (0, 1)
+    assert bool(request.sampled) == (name == "mmr" and n_stops < 1001)
+
+
+def test_a_sampled_slider_has_the_engines_answers_at_its_settings_and_says_why(monkeypatch):
+    rows, queries = problem("clustered", 5, n=30, d=8, batch=1)
+    space, query = space_of(rows), engine.Embeddings(["q"], queries)
+    monkeypatch.setattr(slider, "MAX_PAIRS", 15 * 7)
+    monkeypatch.setattr(slider, "MAX_CALL_WORK", 1)  # a call for each setting
+    decoder = engine.Decoder(engine.make("mmr"))
+    (request,) = requests(space, decoder, declared(decoder.select, "relevance_weight"), query, 6)
+    path = PackedPath(request.answer())
+    assert len(path.stops) == 7 and path.data["ends"] is None
+    assert path.data["why"] == "every value, with k 6 of 30 documents, would take too long"
+    for value in path.stops:
+        (stage,) = at_values(decoder, "relevance_weight", [value])
+        assert path.rows_at(value) == engine.decode(stage, space, query, 6).rows()
+
+
+class StopAfter:
+    """Stop that is set from the nth look at it on."""
+
+    def __init__(self, n_looks):
+        self.n_looks = n_looks
+
+    def is_set(self):
+        self.n_looks -= 1
+        return self.n_looks <= 0
+
+
+@pytest.mark.parametrize("n_looks", [1, 3])
+@pytest.mark.parametrize("name", [name for name, spec in engine.methods("selector").items() if spec.params])
+def test_a_slider_is_stopped_between_its_pieces(name, n_looks, monkeypatch):
+    monkeypatch.setattr(slider, "MAX_CALL_WORK", 1)
+    monkeypatch.setattr(lambda_path, "MAX_CALL_WORK", 1)
+    rows, queries = problem("random", 4, n=40, d=8, batch=1)
+    space, query = space_of(rows), engine.Embeddings(["q"], queries)
+    decoder = engine.Decoder(engine.make(name))
+    param = declared(decoder.select, decoder.select.path_parameter)
+    (request,) = requests(space, decoder, param, query, 6)
+    with pytest.raises(engine.errors.Cancelled), report_to(stop=StopAfter(n_looks)):
+        request.answer()
 
 
 def test_sets_of_one_and_of_none():

@@ -1,0 +1,64 @@
+"""Ctrl-C: work is told to stop, the wait is announced, and what goes on ends by force."""
+
+import signal
+
+import pytest
+
+from support.patience import patient
+from support.processes import start_python
+
+SERVER = """
+import signal, sys, threading, time
+from dashboard.services import jobs, shutdown
+jobs.END_GRACE_SECONDS, ignores = float(sys.argv[1]), sys.argv[2] == "ignores"
+signal.signal(signal.SIGINT, lambda *_: None)  # the server's own handler
+shutdown.EndBySignal(lambda line: print(line, flush=True)).install()
+job = jobs.Job("work", lambda job: threading.Event().wait() if ignores else job.stop.wait())
+print("ready", flush=True)
+while job.running:
+    time.sleep(0.01)
+print("stopped", flush=True)
+"""
+
+
+@pytest.fixture
+def begin():
+    started = []
+
+    def start(*arguments):
+        started.append(process := start_python("-c", SERVER, *arguments))
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_work_that_stops_lets_the_server_end_by_itself(begin):
+    process = begin("60", "stops")
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=patient(30))
+    assert process.returncode == 0 and "stopped" in said and "force" not in said
+    assert said.startswith("Stopping. What is being computed has 60 seconds to end; another Ctrl-C")
+
+
+def test_work_that_does_not_stop_is_ended_by_force_in_time(begin):
+    process = begin("0.2", "ignores")
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=patient(30))
+    assert process.returncode == 128 + signal.SIGINT and said.endswith(
+        "Ended by force: something was still being computed.\n"
+    )
+
+
+def test_a_second_signal_ends_at_once_but_not_the_echo_of_the_first(begin):
+    process = begin("600", "ignores")
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline().startswith("Stopping.")
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(Exception, match="timed out"):
+        process.wait(1.2)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(patient(30)) == 128 + signal.SIGINT
