@@ -45,6 +45,8 @@ class Slider {
     }
     if (latest === this.known) return;
     this.known = latest;
+    // The same set is drawn anew: only now is it known if the slider is exact or sampled.
+    this.tile.drawn = undefined;
     this.tile.node.classList.toggle("waiting", this.tile.sliders?.some((slider) => !slider.known) ?? false);
     this.stops = latest?.stops ?? this.given.stops;
     this.input.max = this.stops.length - 1;
