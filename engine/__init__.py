@@ -26,6 +26,7 @@ _NAMES = {
     "engine.evaluation.tuning.objectives": "Objective",
     "engine.evaluation.decide": "decide",
     "engine.evaluation.heat_map": "heat_map",
+    "engine.evaluation.frames": "to_frame",
     "engine.identification.identify": "identify",
     "engine.evaluation.stratification": "stratify",
     "engine.evaluation.statistics": "compare",

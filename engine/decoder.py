@@ -11,6 +11,7 @@ from torch import Tensor
 from engine.candidates import Candidates, get_corpus_rows, select_problems, without_autocast
 from engine.data.encoders import embed
 from engine.data.endpoints.consent import limit_tokens
+from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
 from engine.params import Declared, Whole, declare
@@ -50,7 +51,7 @@ QueryLike = Queries | Embeddings | str | Sequence[str] | Tensor | np.ndarray
 
 
 @dataclass(frozen=True)
-class Decoder(Declared):
+class Decoder(OneLine, Declared):
     """A retrieval pipeline; a value that equals another with the same stages and depth.
 
     Parameters
@@ -114,6 +115,9 @@ class Decoder(Declared):
             )
         if self.per_source is not None:
             check_per_source(self.select)
+
+    def _describe(self) -> str:
+        return self.label
 
     @property
     def label(self) -> str:

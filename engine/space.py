@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from engine.data.stores import StoreRef
+from engine.display import OneLine
 from engine.errors import DataError, FrontierError
 from engine.matrix import Matrix
 from engine.multi_vector import Parts
@@ -77,7 +78,7 @@ MAX_DERIVED, MAX_DERIVED_BYTES = 8, 4 << 30
 """At most 8 derived values in at most 4 GiB per space; the least recently used is evicted first."""
 
 
-class Space:
+class Space(OneLine):
     """A corpus and its embeddings on one device.
 
     Parameters
@@ -164,6 +165,11 @@ class Space:
 
     def __len__(self) -> int:
         return len(self.corpus)
+
+    def _describe(self) -> str:
+        encoder = "own vectors" if self.encoder is None else f"encoder {self.encoder.name}"
+        facts = f"{counted(len(self), 'document')}, {self.vectors.shape[1]:,} dimensions, {encoder}, {self.device}"
+        return f"{facts}, corpus {self.corpus.name}"
 
     @property
     def vectors(self) -> Tensor:

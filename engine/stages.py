@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar, overload
 from torch import Tensor
 
 from engine.candidates import Candidates, scale_relevance
+from engine.display import OneLine
 from engine.errors import ParamError
 from engine.multi_vector import Parts
 from engine.params import Choice, Declared, Param, Real, Whole, check_values, params_of, values_of
@@ -62,7 +63,7 @@ FILL = Choice(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
+class Spec(OneLine):
     """The description of a registered scorer or selector, as lists, pages and help texts show it.
 
     order: sort key in lists and in the palette
@@ -82,6 +83,10 @@ class Spec:
     params: tuple[Param, ...]
     cls: type[Stage]
     presets: Mapping[str, Mapping[str, Any]]
+
+    def _describe(self) -> str:
+        names = ", ".join(param.name for param in self.params) or "no parameters"
+        return f"{self.name} ({self.kind}), {self.paper}; {names}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

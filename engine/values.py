@@ -16,16 +16,21 @@ from itertools import chain
 from numbers import Real
 from pathlib import Path
 from random import Random
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from engine.display import MAX_TEXT_CHARS, OneLine, Tabular, build_table, list_briefly
 from engine.errors import DataError, ParamError
+from engine.progress import counted, shorten
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
-class ByDigest:
+class ByDigest(OneLine):
     """Base of values that are equal when the digests of their contents are."""
 
     @cached_property
@@ -185,6 +190,13 @@ class Corpus(Labelled):
             )
         self._check_metadata(self.metadata)
 
+    def _get_heading(self) -> str:
+        return f"Corpus {shorten(self.name, MAX_TEXT_CHARS)}"
+
+    def _describe(self) -> str:
+        columns = f", columns {list_briefly(self.metadata)}" if self.metadata else ""
+        return f"{counted(len(self), 'document')}{columns}"
+
     @cached_property
     def digest(self) -> str:
         return digest_of(chain.from_iterable(zip(self.ids, self.titles, self.texts, strict=True)))
@@ -245,6 +257,11 @@ class Queries(Labelled):
         """Return unlabelled queries from plain text; their ids are their positions."""
         texts = (texts,) if isinstance(texts, str) else tuple(texts)
         return cls(tuple(map(str, range(len(texts)))), texts)
+
+    def _describe(self) -> str:
+        columns = f", columns {list_briefly(self.metadata)}" if self.metadata else ""
+        vectors = "" if self.vectors is None else ", with vectors"
+        return f"{counted(len(self), 'query', 'queries')}{columns}{vectors}"
 
     @cached_property
     def digest(self) -> str:
@@ -334,6 +351,12 @@ class Qrels(ByDigest):
 
     def __len__(self) -> int:
         return len(self.grades)
+
+    def _describe(self) -> str:
+        kind = "pooled" if self.is_pooled else "complete"
+        level = f", relevant from {self.relevant_from}" if self.relevant_from > 1 else ""
+        n_queries = counted(len(self), "query", "queries")
+        return f"{counted(self.count, 'judgement')} of {n_queries}, {kind}{level}"
 
     @cached_property
     def digest(self) -> str:
@@ -453,7 +476,7 @@ class Notice:
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class Dataset(OneLine):
     """A corpus with queries, judgements, aspects and vectors.
 
     Parameters
@@ -484,6 +507,17 @@ class Dataset:
     aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None
     vectors: Embeddings | None = None
     notices: tuple[Notice, ...] = ()
+
+    def _get_heading(self) -> str:
+        return f"Dataset {shorten(self.corpus.name, MAX_TEXT_CHARS)}"
+
+    def _describe(self) -> str:
+        n_documents, n_queries = len(self.corpus), len(self.queries)
+        facts = [counted(n_documents, "document"), counted(n_queries, "query", "queries")]
+        facts += [f"splits {list_briefly(self.qrels)}"] if self.qrels else []
+        facts += ["with vectors"] if self.vectors is not None else []
+        facts += [counted(len(self.notices), "notice")] if self.notices else []
+        return ", ".join(facts)
 
     def judged(self, split: str) -> Queries:
         """Return the queries that a split judges, in file order; raise DataError if it cannot be measured."""
@@ -572,6 +606,11 @@ class Embeddings(Labelled):
                 f"embeddings need one row per id: {len(self.ids)} ids, vectors of shape {tuple(self.vectors.shape)}"
             )
 
+    def _describe(self) -> str:
+        encoder = "" if self.encoder is None else f", encoder {self.encoder.name}"
+        dtype = str(self.vectors.dtype).removeprefix("torch.")
+        return f"{counted(len(self), 'vector')} of {self.dimension:,} dimensions{encoder}, {dtype}"
+
     @property
     def dimension(self) -> int:
         """Number of numbers in a vector, d."""
@@ -598,8 +637,10 @@ class Embeddings(Labelled):
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class Ranking(Tabular):
     """The documents that a selector returns for B queries.
+
+    Iterating yields the rows of one query after another, as `rows` returns them.
 
     Parameters
     ----------
@@ -624,6 +665,68 @@ class Ranking:
     def __len__(self) -> int:
         return self.index.shape[0]
 
+    def __iter__(self) -> Iterator[list[int]]:
+        """Yield the documents of each query, best first."""
+        return map(self.rows, range(len(self)))
+
+    def _describe(self) -> str:
+        n_queries, n_ranks = self.index.shape
+        return f"{counted(n_queries, 'query', 'queries')}, k={n_ranks}, {counted(int(self.returned.sum()), 'document')}"
+
+    def to_frame(self, corpus: Any = None, queries: Any = None, *, texts: bool = False) -> DataFrame:
+        """Return one row for each returned document.
+
+        Parameters
+        ----------
+        corpus : Corpus, Space, Reach or Dataset, optional
+            What was searched; without it there are no ids of documents.
+        queries : Queries, Embeddings or sequence of str, optional
+            The queries or their ids, in the order of the ranking; by default they are numbered from 0.
+        texts : bool, default False
+            Add the documents' titles and texts.
+
+        Returns
+        -------
+        DataFrame
+            Columns: query (its id), rank (from 1), row (in the corpus), document (its id), gain, and on request title
+            and text.
+
+        Raises
+        ------
+        DataError
+            If corpus or queries are not those of the ranking, or texts are asked for without a corpus.
+
+        Examples
+        --------
+        >>> ranking = Ranking(torch.tensor([[1, 0]]), torch.tensor([[0.9, 0.5]]), ({},))
+        >>> ranking.to_frame(Corpus(("a", "b"), ("one", "two")))["document"].tolist()
+        ['b', 'a']
+        """
+        documents = _find_corpus(corpus)
+        if texts and documents is None:
+            raise DataError("texts=True needs the corpus; got none. Pass it: to_frame(space, texts=True)")
+        row_index = self.index.cpu().numpy()
+        is_returned = row_index >= 0
+        query_positions, rank_positions = np.nonzero(is_returned)
+        rows = row_index[is_returned]
+        if documents is not None and len(rows) and int(rows.max()) >= len(documents):
+            raise DataError(
+                f"corpus must be the one that was searched: row {int(rows.max())} is beyond its {len(documents):,} "
+                "documents. Pass the space that was decoded"
+            )
+        query_ids = _list_query_ids(queries, len(self))
+        columns: dict[str, Any] = {
+            "query": [query_ids[position] for position in query_positions],
+            "rank": rank_positions + 1,
+            "row": rows,
+        }
+        if documents is not None:
+            columns["document"] = [documents.ids[row] for row in rows]
+        columns["gain"] = self.gain.detach().cpu().numpy()[is_returned]
+        if texts and documents is not None:
+            columns |= {"title": texts_of(documents.titles, rows), "text": texts_of(documents.texts, rows)}
+        return build_table(columns)
+
     @property
     def returned(self) -> Tensor:
         """(B,) the number of documents of each query."""
@@ -646,6 +749,24 @@ class Ranking:
             return rankings[0]
         index, gain = torch.cat([part.index for part in rankings]), torch.cat([part.gain for part in rankings])
         return Ranking(index, gain, tuple(chain.from_iterable(part.info for part in rankings)))
+
+
+def _find_corpus(source: Any) -> Corpus | None:
+    """Return the corpus of a data set, a space or a reach, or a corpus itself. Raises DataError for another value."""
+    # A reach has the documents that it returned in a space of their own.
+    space = getattr(source, "space", source)
+    corpus = getattr(space, "corpus", space)
+    if corpus is not None and not isinstance(corpus, Corpus):
+        raise DataError(f"corpus must be an engine.Corpus, Space or Dataset; got {type(source).__name__}")
+    return corpus
+
+
+def _list_query_ids(queries: Any, n_queries: int) -> Sequence[str]:
+    """Return the ids of queries, of Queries, Embeddings or a list of ids; numbers for None. Raises DataError."""
+    query_ids = list(map(str, range(n_queries) if queries is None else getattr(queries, "ids", queries)))
+    if len(query_ids) != n_queries:
+        raise DataError(f"queries must be those of the ranking, {n_queries:,}; got {len(query_ids):,}")
+    return query_ids
 
 
 def replace_surrogates(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.decoder import Decoder
+from engine.display import OneLine, describe_means
 from engine.evaluation import statistics
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates
@@ -29,7 +30,7 @@ VERDICTS = {True: "confirmed", False: "not confirmed", None: "measured"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class Gap(OneLine):
     """Difference between dev and test in a metric."""
 
     metric: str
@@ -59,7 +60,7 @@ class Gap:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Candidate:
+class Candidate(OneLine):
     """A decoder at its best setting on dev, and how that was chosen; the baseline has only one setting."""
 
     name: str  # as charts write it
@@ -76,7 +77,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Tuned:
+class Tuned(OneLine):
     """Choice among the settings of one stage, or among decoders each at its best, and its report."""
 
     objective: Objective
@@ -92,6 +93,10 @@ class Tuned:
     points: tuple[Cell, ...]  # on dev: every setting tried, or each decoder's best
     comparisons: tuple[Comparison, ...]  # with the baseline on test; Holm over the metrics, or over the decoders
     gaps: tuple[Gap, ...]  # dev beside test, of one decoder
+
+    def _describe(self) -> str:
+        confirmed = {True: ", confirmed", False: ", not confirmed", None: ""}[self.is_confirmed]
+        return f"{describe_means(self.chosen.mean)} at k={self.k} on {self.dev}{confirmed}, {self.decoder.label}"
 
     base = property(attrgetter("reference.dev"), doc="The baseline's cell on dev.")
     base_test = property(attrgetter("reference.test"), doc="The baseline's cell on test, None without one.")
