@@ -13,6 +13,7 @@ from numbers import Real as RealNumber
 from typing import Any, ClassVar, Literal, overload
 
 from engine.errors import ParamError
+from engine.wording import suggest_name
 
 UNSET = "none"
 """The text of an optional parameter without a value, in flags and links."""
@@ -421,7 +422,10 @@ def _index_by_name(params: tuple[Param, ...], param_names: Mapping[str, Any], ow
     """Return the parameters by name; raise ParamError if one of `param_names` is none of `owner`'s."""
     by_name = {param.name: param for param in params}
     if unknown_names := [param_name for param_name in param_names if param_name not in by_name]:
-        raise ParamError(f"{owner} has no parameter {', '.join(unknown_names)}; it has {', '.join(by_name) or 'none'}")
+        suggestion = suggest_name(unknown_names[0], by_name)
+        raise ParamError(
+            f"{owner} has no parameter {', '.join(unknown_names)}{suggestion}; it has {', '.join(by_name) or 'none'}"
+        )
     return by_name
 
 

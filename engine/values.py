@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -253,8 +253,10 @@ class Queries(Labelled):
             raise DataError(f"queries need one vector per id: {len(missing_ids)} have none (first: {first_ids})")
 
     @classmethod
-    def of(cls, texts: str | Sequence[str]) -> Queries:
-        """Return unlabelled queries from plain text; their ids are their positions."""
+    def of(cls, texts: str | Sequence[str] | Mapping[str, str]) -> Queries:
+        """Return queries from plain text, whose ids are their positions, or from a dictionary of ids and texts."""
+        if isinstance(texts, Mapping):
+            return cls(tuple(map(str, texts)), tuple(texts.values()))
         texts = (texts,) if isinstance(texts, str) else tuple(texts)
         return cls(tuple(map(str, range(len(texts)))), texts)
 
@@ -708,20 +710,20 @@ class Ranking(Tabular):
         row_index = self.index.cpu().numpy()
         is_returned = row_index >= 0
         query_positions, rank_positions = np.nonzero(is_returned)
-        rows = row_index[is_returned]
-        if documents is not None and len(rows) and int(rows.max()) >= len(documents):
+        rows = row_index[is_returned].tolist()
+        if documents is not None and rows and max(rows) >= len(documents):
             raise DataError(
-                f"corpus must be the one that was searched: row {int(rows.max())} is beyond its {len(documents):,} "
+                f"corpus must be the one that was searched: row {max(rows)} is beyond its {len(documents):,} "
                 "documents. Pass the space that was decoded"
             )
         query_ids = _list_query_ids(queries, len(self))
         columns: dict[str, Any] = {
-            "query": [query_ids[position] for position in query_positions],
+            "query": _select_rows(query_ids, query_positions.tolist()),
             "rank": rank_positions + 1,
             "row": rows,
         }
         if documents is not None:
-            columns["document"] = [documents.ids[row] for row in rows]
+            columns["document"] = _select_rows(documents.ids, rows)
         columns["gain"] = self.gain.detach().cpu().numpy()[is_returned]
         if texts and documents is not None:
             columns |= {"title": texts_of(documents.titles, rows), "text": texts_of(documents.texts, rows)}
@@ -781,19 +783,48 @@ def real_tensor(numbers: Any, name: str) -> Tensor:
     """
     try:
         if not isinstance(numbers, Tensor):
-            array = np.asarray(numbers)
+            array = _as_array(numbers)
             # longdouble and foreign byte orders are numbers too, but not ones that torch knows.
             native_array = array.astype(float) if array.dtype.kind == "f" and not array.dtype.isnative else array
             numbers = torch.from_numpy(np.ascontiguousarray(native_array))
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be a numeric array or tensor; got {type(numbers).__name__} ({error})") from None
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind, fix = type(numbers).__name__, _advise_on_numbers(numbers)
+        raise DataError(f"{name} must be a numeric array or tensor; got {kind} ({error}){fix}") from None
     if numbers.is_complex() or numbers.dtype == torch.bool or numbers.layout != torch.strided or numbers.is_meta:
-        raise DataError(f"{name} must hold real numbers in a dense array; got {numbers.dtype}, {numbers.layout}")
+        fix = "" if numbers.layout == torch.strided else ". Call .to_dense() on it"
+        raise DataError(f"{name} must hold real numbers in a dense array; got {numbers.dtype}, {numbers.layout}{fix}")
     tensor: Tensor = numbers.detach()
     if tensor.dtype in (torch.float32, torch.float64):
         return tensor
     exact_in_float32 = tensor.dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
     return tensor.float() if exact_in_float32 else tensor.double()
+
+
+def _as_array(numbers: Any) -> np.ndarray:
+    """Return numbers of any kind as an array; rows that are arrays, lists or tensors themselves are stacked.
+
+    Raises TypeError, ValueError or RuntimeError for what no array can be made of.
+    """
+    if isinstance(numbers, list | tuple) and numbers and all(isinstance(row, Tensor) for row in numbers):
+        return torch.stack([row.detach().cpu() for row in numbers]).numpy()
+    array = np.asarray(numbers)
+    # A column of a data frame holds its vectors as objects.
+    if array.dtype == object and array.ndim == 1 and len(array):
+        array = np.stack([np.asarray(row.detach().cpu() if isinstance(row, Tensor) else row) for row in array])
+    if array.dtype.kind in "OUSMm":
+        raise TypeError("it holds no numbers, or misses some")
+    # A data frame hands out its memory read-only, which torch warns of; a file mapped by the caller is not copied.
+    return array if array.flags.writeable or isinstance(numbers, np.ndarray) else array.copy()
+
+
+def _advise_on_numbers(values: Any) -> str:
+    """Return the end of the message on values that are no array of numbers: what to do, "" where that is unclear."""
+    if hasattr(values, "toarray"):
+        return ". Call .toarray() on it"
+    first = next(iter(values), None) if isinstance(values, Iterable) else None
+    if isinstance(first, str) and not hasattr(values, "columns"):
+        return ". Texts are embedded by engine.embed"
+    return ". Choose its columns of numbers" if hasattr(values, "columns") else ""
 
 
 def _select_rows(values: Sequence[str], rows: Sequence[int]) -> tuple[str, ...]:
@@ -816,8 +847,12 @@ def _as_strings(values: Iterable[Any], name: str) -> Sequence[str]:
         return values
     if isinstance(values, str):
         raise DataError(f"{name} must be a list of strings; got one string")
+    # Iterating one of these would yield its keys, or its columns, or no order at all.
+    if isinstance(values, Mapping | Set) or hasattr(values, "columns"):
+        fix = "one of its columns" if hasattr(values, "columns") else "a list of its values"
+        raise DataError(f"{name} must be a list of strings; got {type(values).__name__}. Pass {fix}")
     strings = tuple(values)
     for position, value in enumerate(strings):
         if not isinstance(value, str):
-            raise DataError(f"{name} must be strings; number {position} is {value!r}")
+            raise DataError(f"{name} must be strings; number {position} is {value!r:.80}. Convert them with str")
     return strings

@@ -172,10 +172,10 @@ class Curve(Tabular):
         metric.
         """
         lows, highs = self.piece_ends
-        facts = {"method": self.method, "parameter": self.parameter}
-        columns = {name: [value] * len(self) for name, value in facts.items()}
-        columns |= {"low": lows, "high": highs, "k": [self.k] * len(self), "split": [self.split] * len(self)}
-        return build_table({**columns, **self.means})
+        n_pieces = len(self)
+        columns: dict[str, Any] = {"method": [self.method] * n_pieces, "parameter": [self.parameter] * n_pieces}
+        columns |= {"low": lows, "high": highs, "k": [self.k] * n_pieces, "split": [self.split] * n_pieces}
+        return build_table(columns | dict(self.means))
 
     @property
     def declared(self) -> Param:

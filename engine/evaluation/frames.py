@@ -65,7 +65,7 @@ def to_frame(results: Any, *, per_query: bool = False) -> DataFrame:
             f"results must be cells, or results of one kind with a to_frame(); got {_name_kinds(kinds)}. Call to_frame "
             "on each kind by itself"
         )
-    frames = [value.to_frame() for value in values]
+    frames: list[DataFrame] = [value.to_frame() for value in values]
     if single:
         return frames[0]
     number_column = NUMBER_COLUMNS.get(type(values[0]))
@@ -74,8 +74,8 @@ def to_frame(results: Any, *, per_query: bool = False) -> DataFrame:
             frame.insert(0, number_column, number)
     import pandas as pd
 
-    # A column without any value in one of the frames does not change the type of the others'.
-    return pd.concat(frames, ignore_index=True)
+    joined: DataFrame = pd.concat(frames, ignore_index=True)
+    return joined
 
 
 def _name_kinds(kinds: set[type]) -> str:

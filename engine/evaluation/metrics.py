@@ -34,6 +34,7 @@ from engine.progress import counted
 from engine.selection.per_source import number_sources
 from engine.space import Elsewhere, Space, find_own_documents, resolve_local_space
 from engine.values import Embeddings, Qrels, Queries, Ranking
+from engine.wording import suggest_name
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -440,7 +441,8 @@ def available_metrics(
 def check_metrics(names: Iterable[str]) -> None:
     """Raise a ParamError that lists the unknown metrics among `names`."""
     if unknown := list(filterfalse(METRICS.__contains__, names)):
-        raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}")
+        suggestion = suggest_name(unknown[0], METRICS)
+        raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}{suggestion}")
 
 
 @without_autocast
