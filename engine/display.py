@@ -40,8 +40,9 @@ class OneLine:
             cls.__repr__ = OneLine.__repr__  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
-        description = " ".join(self._describe().split())
-        return shorten(visible(f"{self._get_heading()}{description and ': '}{description}"), MAX_REPR_CHARS)
+        # A line break of a name or a text would make it two lines.
+        heading, description = (" ".join(text.split()) for text in (self._get_heading(), self._describe()))
+        return shorten(visible(f"{heading}{description and ': '}{description}"), MAX_REPR_CHARS)
 
     def _get_heading(self) -> str:
         """Return the name of the class, and of the value if it has one."""
@@ -101,7 +102,7 @@ def _describe_field(name: str, value: Any) -> str:
     if isinstance(value, Number):
         return f"{name}={format(value, '.4g') if isinstance(value, float) else value}"
     shape = getattr(value, "shape", None)
-    return f"{len(value):,} {name}" if shape is None else f"{name} {tuple(shape)}"
+    return f"{name} ({len(value):,})" if shape is None else f"{name} {tuple(shape)}"
 
 
 def describe_means(means: Mapping[str, float]) -> str:

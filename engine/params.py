@@ -12,6 +12,7 @@ from numbers import Integral
 from numbers import Real as RealNumber
 from typing import Any, ClassVar, Literal, overload
 
+from engine.display import OneLine
 from engine.errors import ParamError
 from engine.wording import suggest_name
 
@@ -20,7 +21,7 @@ UNSET = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter(ABC):
+class Parameter(OneLine, ABC):
     """A declared parameter of a scorer, selector or command: its default, help and legal values, as data.
 
     default: the value used when none is passed
@@ -45,6 +46,10 @@ class Parameter(ABC):
     advanced: bool = False
     variants: tuple[tuple[str, Any, Any], ...] = ()
     swept: tuple[Any, ...] | None = None
+
+    def _describe(self) -> str:
+        symbol = "" if self.symbol == self.name else f" ({self.symbol})"
+        return f"{self.name}{symbol}, {self.domain}, default {self.text(self.default)}"
 
     @property
     @abstractmethod

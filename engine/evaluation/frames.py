@@ -1,9 +1,10 @@
 """Frames of results of any kind: `engine.to_frame`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from pandas import DataFrame
 
 from engine.display import Tabular
 from engine.errors import DataError
@@ -11,9 +12,6 @@ from engine.evaluation.path import Path
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.tables import build_frame, build_per_query_frame
 from engine.values import Ranking
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 NUMBER_COLUMNS: dict[type[Tabular], str] = {Path: "query", Ranking: "setting"}
 """Results that do not say what they belong to: the column with their place in the list."""
@@ -72,8 +70,6 @@ def to_frame(results: Any, *, per_query: bool = False) -> DataFrame:
     for number, frame in enumerate(frames):
         if number_column is not None:
             frame.insert(0, number_column, number)
-    import pandas as pd
-
     joined: DataFrame = pd.concat(frames, ignore_index=True)
     return joined
 

@@ -88,8 +88,9 @@ class Comparison(Tabular):
     def to_frame(self) -> DataFrame:
         """Return one row; `engine.to_frame` puts those of several comparisons together.
 
-        Columns: the fields of the comparison by their names, with win, tie and loss in place of `wins` and without
-        `judge`, and significant.
+        Columns: name, label (the decoder in full), baseline, metric, k, queries, mean, baseline_mean, difference, low
+        and high (its corrected interval), p, p_holm, comparisons, least, most, single_low, single_high, win, tie, loss
+        (numbers of queries) and significant.
         """
         row = {field.name: getattr(self, field.name) for field in fields(self)}
         counts: WinCounts = row.pop("wins")

@@ -134,6 +134,10 @@ class Event(OneLine):
     time: float | None = None
     id: str = ""
 
+    def _describe(self) -> str:
+        sign = "positive" if self.good else "negative"
+        return f"{self.kind} of round {self.round}, {sign} on row {self.item}, query {self.query.text or 'vector'!r}"
+
     def __post_init__(self) -> None:
         """Set the id of a new event to the digest of its content; an event that was read has its id."""
         if not self.id:

@@ -36,7 +36,7 @@ class Trained(ByDigest):
 
     def _describe(self) -> str:
         n_epochs = counted(len(self.history) - 1, "epoch")
-        return f"{type(self.recipe).__name__.lower()}, {n_epochs}, for {self.decoder.label}"
+        return f"{self.recipe.name}, {n_epochs}, for {self.decoder.label}"
 
     @property
     def adapted(self) -> Adapted:
