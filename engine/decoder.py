@@ -535,6 +535,8 @@ def convert_queries(queries: Any) -> QueryLike:
     if isinstance(queries, np.ndarray):
         is_text = queries.dtype.kind in "UOS" and isinstance(next(queries.flat, None), str)
         return [str(text) for text in queries.flat] if is_text else real_tensor(queries, "queries")
+    # pyarrow hands out its own kind of numbers and texts.
+    queries = queries.to_pylist() if hasattr(queries, "to_pylist") else queries
     first = next(iter(queries), None) if isinstance(queries, Iterable) else None
     # Vectors are numbers, or rows of numbers; whatever else is refused as texts.
     has_numbers = isinstance(first, Number | np.ndarray | Tensor | list | tuple) or hasattr(first, "__array__")

@@ -851,7 +851,8 @@ def _as_strings(values: Iterable[Any], name: str) -> Sequence[str]:
     if isinstance(values, Mapping | Set) or hasattr(values, "columns"):
         fix = "one of its columns" if hasattr(values, "columns") else "a list of its values"
         raise DataError(f"{name} must be a list of strings; got {type(values).__name__}. Pass {fix}")
-    strings = tuple(values)
+    # pyarrow hands out texts of its own kind.
+    strings = tuple(values.to_pylist() if hasattr(values, "to_pylist") else values)
     for position, value in enumerate(strings):
         if not isinstance(value, str):
             raise DataError(f"{name} must be strings; number {position} is {value!r:.80}. Convert them with str")
