@@ -78,6 +78,13 @@ MAX_DERIVED, MAX_DERIVED_BYTES = 8, 4 << 30
 """At most 8 derived values in at most 4 GiB per space; the least recently used is evicted first."""
 
 
+def _describe_space(space: Space) -> str:
+    """Return what the representation of a space says."""
+    encoder = "own vectors" if space.encoder is None else f"encoder {space.encoder.name}"
+    facts = f"{counted(len(space), 'document')}, {space.vectors.shape[1]:,} dimensions, {encoder}, {space.device}"
+    return f"{facts}, corpus {space.corpus.name}"
+
+
 class Space(OneLine):
     """A corpus and its embeddings on one device.
 
@@ -107,6 +114,8 @@ class Space(OneLine):
     >>> len(space), tuple(space.vectors.shape)
     (2, (2, 2))
     """
+
+    _describe = _describe_space
 
     def __init__(
         self,
@@ -165,11 +174,6 @@ class Space(OneLine):
 
     def __len__(self) -> int:
         return len(self.corpus)
-
-    def _describe(self) -> str:
-        encoder = "own vectors" if self.encoder is None else f"encoder {self.encoder.name}"
-        facts = f"{counted(len(self), 'document')}, {self.vectors.shape[1]:,} dimensions, {encoder}, {self.device}"
-        return f"{facts}, corpus {self.corpus.name}"
 
     @property
     def vectors(self) -> Tensor:

@@ -191,7 +191,7 @@ def _list_judgements(source: Any) -> Iterable[Sequence[Any]]:
     else:
         raise DataError(
             f"qrels must be {FRAME_KINDS}, a dictionary {{query: {{document: grade}}}} or rows (query, document, "
-            f"grade); got {type(source).__name__}. A file is read by engine.load_dataset(…, qrels=PATH)"
+            f"grade); got {type(source).__name__}. A file of them is read by engine.load_dataset"
         )
 
 

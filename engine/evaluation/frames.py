@@ -1,10 +1,7 @@
 """Frames of results of any kind: `engine.to_frame`."""
 
 from collections.abc import Iterable
-from typing import Any
-
-import pandas as pd
-from pandas import DataFrame
+from typing import TYPE_CHECKING, Any
 
 from engine.display import Tabular
 from engine.errors import DataError
@@ -12,6 +9,12 @@ from engine.evaluation.path import Path
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.tables import build_frame, build_per_query_frame
 from engine.values import Ranking
+
+# pandas is imported when a frame is built. Until then the name stands for anything: some read annotations at run time.
+if TYPE_CHECKING:
+    from pandas import DataFrame
+else:
+    DataFrame = Any
 
 NUMBER_COLUMNS: dict[type[Tabular], str] = {Path: "query", Ranking: "setting"}
 """Results that do not say what they belong to: the column with their place in the list."""
@@ -70,6 +73,8 @@ def to_frame(results: Any, *, per_query: bool = False) -> DataFrame:
     for number, frame in enumerate(frames):
         if number_column is not None:
             frame.insert(0, number_column, number)
+    import pandas as pd
+
     joined: DataFrame = pd.concat(frames, ignore_index=True)
     return joined
 

@@ -76,6 +76,12 @@ class Candidate(OneLine):
     curve: Curve | None = None  # the exact frontier on dev that it was chosen from, None for a grid
 
 
+def _describe_choice(tuned: "Tuned") -> str:
+    """Return what the representation of a choice says: the means on dev, the verdict of test, and the decoder."""
+    confirmed = {True: ", confirmed", False: ", not confirmed", None: ""}[tuned.is_confirmed]
+    return f"{describe_means(tuned.chosen.mean)} at k={tuned.k} on {tuned.dev}{confirmed}, {tuned.decoder.label}"
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tuned(OneLine):
     """Choice among the settings of one stage, or among decoders each at its best, and its report."""
@@ -94,9 +100,7 @@ class Tuned(OneLine):
     comparisons: tuple[Comparison, ...]  # with the baseline on test; Holm over the metrics, or over the decoders
     gaps: tuple[Gap, ...]  # dev beside test, of one decoder
 
-    def _describe(self) -> str:
-        confirmed = {True: ", confirmed", False: ", not confirmed", None: ""}[self.is_confirmed]
-        return f"{describe_means(self.chosen.mean)} at k={self.k} on {self.dev}{confirmed}, {self.decoder.label}"
+    _describe = _describe_choice
 
     base = property(attrgetter("reference.dev"), doc="The baseline's cell on dev.")
     base_test = property(attrgetter("reference.test"), doc="The baseline's cell on test, None without one.")
