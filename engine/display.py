@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from engine.progress import shorten
 from engine.wording import visible
 
+# pandas is imported when a frame is built; until then the name stands for anything, as annotations may be evaluated.
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame as DataFrame
+else:
+    DataFrame = Any
 
 MAX_REPR_CHARS = 200
 """Length of the longest representation of a public value."""

@@ -16,18 +16,15 @@ from itertools import chain
 from numbers import Real
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.display import MAX_TEXT_CHARS, OneLine, Tabular, build_table, list_briefly
+from engine.display import MAX_TEXT_CHARS, DataFrame, OneLine, Tabular, build_table, list_briefly
 from engine.errors import DataError, ParamError
 from engine.progress import counted, shorten
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 class ByDigest(OneLine):

@@ -10,21 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 
 from engine.decoder import select
-from engine.display import Tabular, build_rows_table
+from engine.display import DataFrame, Tabular, build_rows_table
 from engine.errors import DataError, ParamError
 from engine.feedback.temperature import softmax
 from engine.params import Real
 from engine.values import Embeddings, real_tensor
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 DEPTH = 10
 """Answers and neighbourhoods are compared over so many documents."""

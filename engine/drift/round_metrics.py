@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from engine.decoder import Decoder, decode
-from engine.display import OneLine, Tabular, build_rows_table
+from engine.display import DataFrame, OneLine, Tabular, build_rows_table
 from engine.drift.measures import Drift, sampled_rows
 from engine.evaluation.metrics import mean_of_defined, measure
 from engine.evaluation.paired import StageFormat, format_stage, format_stage_call, short_names
@@ -22,10 +22,6 @@ from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import counted
 from engine.space import Space
 from engine.values import Embeddings, Qrels
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 POPULAR_SHARE = 0.5
 """Popular documents: those most often right, until they hold this share of all right answers."""

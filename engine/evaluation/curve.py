@@ -6,21 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from engine.decoder import Decoder
-from engine.display import OneLine, Tabular, build_table, list_briefly
+from engine.display import DataFrame, OneLine, Tabular, build_table, list_briefly
 from engine.errors import ParamError
 from engine.evaluation.metrics import LESS_IS_BETTER, map_values
 from engine.params import Param
 from engine.progress import counted
 from engine.stages import Selector, make_selector, spec_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 MEAN_DECIMALS = 9
 """Means that agree to so many decimals are equal: running sums round."""

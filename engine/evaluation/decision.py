@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.decoder import Decoder
-from engine.display import OneLine, Tabular, build_rows_table
+from engine.display import DataFrame, OneLine, Tabular, build_rows_table
 from engine.evaluation.corrected_judge import JudgeUse
 from engine.evaluation.frontier import TIME_AXIS
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, title_of
@@ -16,10 +16,6 @@ from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import counted
 from engine.wording import percent
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 SURE_CHANCE = 0.95
 """Chance of keeping the required share of the baseline's metric from which a setting is called sure."""

@@ -1,20 +1,14 @@
 """Frames of results of any kind: `engine.to_frame`."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.display import Tabular
+from engine.display import DataFrame, Tabular
 from engine.errors import DataError
 from engine.evaluation.path import Path
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.tables import build_frame, build_per_query_frame
 from engine.values import Ranking
-
-# pandas is imported when a frame is built. Until then the name stands for anything: some read annotations at run time.
-if TYPE_CHECKING:
-    from pandas import DataFrame
-else:
-    DataFrame = Any
 
 NUMBER_COLUMNS: dict[type[Tabular], str] = {Path: "query", Ranking: "setting"}
 """Results that do not say what they belong to: the column with their place in the list."""

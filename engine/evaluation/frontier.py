@@ -9,12 +9,12 @@ from functools import partial
 from itertools import chain, filterfalse, groupby
 from numbers import Real as RealNumber
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from engine.decoder import LIMIT_FIELDS
-from engine.display import OneLine, Tabular, build_rows_table
+from engine.display import DataFrame, OneLine, Tabular, build_rows_table
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
 from engine.evaluation.metrics import METRICS, title_of
@@ -22,10 +22,6 @@ from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_intervals
 from engine.params import Real
 from engine.progress import counted
 from engine.stages import methods
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 BAND_RESAMPLES = 1000
 TIME_AXIS = "milliseconds"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import compress, filterfalse
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch.nn.functional import embedding_bag
 
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE
-from engine.display import Tabular, build_rows_table, describe_means
+from engine.display import DataFrame, Tabular, build_rows_table, describe_means
 from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects, Coverage, Judgements, load_coverage, load_judgements
 from engine.evaluation.duplicate_threshold import (
@@ -35,10 +35,6 @@ from engine.selection.per_source import number_sources
 from engine.space import Elsewhere, Space, find_own_documents, resolve_local_space
 from engine.values import Embeddings, Qrels, Queries, Ranking
 from engine.wording import suggest_name
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 ValueT = TypeVar("ValueT")
 ResultT = TypeVar("ResultT")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from engine import decoder
 from engine.candidates import Candidates, select_problem, without_autocast
 from engine.decoder import DEPTH, POOL, SET_SIZE, QueryLike, ScoredCandidates
-from engine.display import Tabular
+from engine.display import DataFrame, Tabular
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
 from engine.params import Real, values_of
@@ -25,10 +25,6 @@ from engine.solvers.lines import LambdaPath
 from engine.space import Space, find_own_documents
 from engine.stages import Selector, make, make_selector, spec_of
 from engine.values import Ranking
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 PATH_END = Real(0.001, "λ₁", 1e-9, name="lowest", help="Where the path ends.")
 

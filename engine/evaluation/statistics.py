@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import nctdtr, ndtr, ndtri, stdtr, stdtrit
 
-from engine.display import Tabular, build_rows_table
+from engine.display import DataFrame, Tabular, build_rows_table
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
 from engine.evaluation.corrected_judge import JudgeUse, ModelValues, check_correlation, correct_means, pair_with_model
@@ -22,10 +22,6 @@ from engine.matrix import slices
 from engine.params import Whole
 from engine.progress import counted
 from engine.wording import decimal, gain
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 CONFIDENCE_LEVEL = 0.95
 SIGNIFICANCE_LEVEL = 0.05

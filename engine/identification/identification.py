@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.display import Tabular, build_rows_table
+from engine.display import DataFrame, Tabular, build_rows_table
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.identification.hypotheses import Hypothesis
 from engine.progress import counted
 from engine.values import Notice
 from engine.wording import percent
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
