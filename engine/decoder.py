@@ -482,6 +482,7 @@ def check_places(vectors: Tensor, queries: Tensor) -> None:
             f"vectors must be an array (n, d) of documents; got shape {tuple(vectors.shape)}, and queries of shape "
             f"{tuple(queries.shape)}. vectors and queries stand in each other's place: pass the documents first"
         )
+    # A square matrix could stand either way, and is left to the check of dimensions.
     if vectors.ndim != 2 or not queries.ndim or vectors.shape[1] == queries.shape[-1]:
         return
     for name, is_turned in (
@@ -530,6 +531,7 @@ def convert_queries(queries: Any) -> QueryLike:
             f"queries must be text, engine.Queries or vectors; got a {type(queries).__name__}. Corpus and queries may "
             "stand in each other's place"
         )
+    # Iterating a frame would yield the names of its columns.
     if hasattr(queries, "columns"):
         return real_tensor(queries, "queries")
     if isinstance(queries, np.ndarray):

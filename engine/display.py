@@ -71,6 +71,7 @@ class Tabular(OneLine, ABC):
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Export the table by the Arrow interface, through which polars, pyarrow and DuckDB read it."""
+        # pyarrow is imported here for the same reason as pandas: most programs never ask for a table.
         import pyarrow as pa
 
         return pa.Table.from_pandas(self.to_frame(), preserve_index=False).__arrow_c_stream__(requested_schema)

@@ -97,6 +97,7 @@ class ProgressBar:
             bar = self._open(total, label) if done < total else None
         if bar is None:
             return
+        # The total may grow while work goes on, such as one of unknown length.
         bar.total = total
         bar.update(done - bar.n)
         if done >= total:

@@ -456,6 +456,7 @@ def spec_of(name: str, kind: Kind | None = None) -> Spec:
     Capitals, hyphens and spaces do not matter: "Max-Sum" is max_sum.
     """
     specs_by_name = methods(kind)
+    # Labels and links hold the registered name, whatever a person typed.
     spec = specs_by_name.get(normalize_name(name)) if isinstance(name, str) else None
     if spec is None:
         suggestion = suggest_name(name, specs_by_name)

@@ -83,6 +83,7 @@ def load_frame(
     extra = {column: tuple(map(format_value, values[column])) for column in (*roles.metadata, *metadata)}
     corpus = Corpus(ids, texts, titles, name, extra)
     vectors = None
+    # Lists of numbers and arrays, as pandas and polars hold them, become one matrix.
     if roles.vectors is not None:
         matrix = real_tensor(values[roles.vectors], f"column {roles.vectors!r}")
         vectors = Embeddings(ids, matrix.float())
@@ -95,6 +96,7 @@ def _choose_roles(values: Mapping[str, list[Any]], columns: Columns | ColumnChoi
         return columns
     requested = check_column_choice(columns or {})
     facts = {}
+    # The first rows tell the roles, as those of a file do, by lists in place of arrays.
     for column, cells in values.items():
         head = [list(cell) if isinstance(cell, np.ndarray) else cell for cell in cells[:_MAX_HEAD_ROWS]]
         facts[column] = describe_column(list(map(format_value, head)), list(map(describe_cell, head)))
@@ -159,6 +161,7 @@ def load_qrels(source: Any, *, relevant_from: int = 1, judgements: str = "auto")
                 f"{doc_id!r:.80}; {FRACTION_FIX}"
             )
         graded = grades.setdefault(query_id, {})
+        # The same judgement twice does no harm; two grades leave it open which one counts.
         if graded.setdefault(doc_id, grade) != grade:
             raise DataError(
                 f"qrels must grade a document once for each query; got {graded[doc_id]} and {grade} for query "
@@ -181,6 +184,7 @@ def _list_judgements(source: Any) -> Iterable[Sequence[Any]]:
                     f"qrels must map each query to {{document: grade}} or to documents; got {documents!r:.80} for "
                     f"query {query_id!r:.80}"
                 )
+            # A list of documents has no grades: all of them are relevant.
             graded = documents if isinstance(documents, Mapping) else dict.fromkeys(documents, 1)
             yield from ((query_id, doc_id, grade) for doc_id, grade in graded.items())
     elif isinstance(source, Iterable) and not isinstance(source, str):

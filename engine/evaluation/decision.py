@@ -112,6 +112,7 @@ class Decision(Tabular):
         share_kept (of the baseline's metric), low and high (its 95 % interval), chance (of keeping the budget),
         sure_share, judged, confirmed, confirmed_share, confirmed_low, confirmed_gain, is_left_out and is_on_curve.
         """
+        # The sure setting comes last, so that it counts where both are one.
         labels = {option.label: role for role, option in (("bet", self.bet), ("sure", self.sure)) if option is not None}
         names = [field.name for field in fields(Option) if field.name not in ("name", "label", "decoder")]
         rows = []

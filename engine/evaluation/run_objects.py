@@ -67,6 +67,7 @@ def load_run(source: Any, name: str = "run") -> RankedRun:
 def _read_frame(frame: Any) -> dict[str, tuple[str, ...]]:
     """Return query id → document ids, best first, of a frame's rows. Raises DataError."""
     columns = find_named_columns(frame, RUN_NAMES, ("query", "document"))
+    # A rank is an order that somebody decided on; scores may be equal, or those of another stage.
     role = next((role for role in ("rank", "score") if role in columns), None)
     lists: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for row, (query_value, doc_value) in enumerate(zip(columns["query"], columns["document"], strict=True)):
@@ -76,6 +77,7 @@ def _read_frame(frame: Any) -> dict[str, tuple[str, ...]]:
         # Small numbers come first: ranks, places, and scores with their sign changed.
         lists[query_id].append((-number if role == "score" else number, doc_id))
     ordered = {}
+    # The sort is stable, so that ties keep the order of the rows; a repeated document keeps its better place.
     for query_id, entries in lists.items():
         entries.sort(key=lambda entry: entry[0])
         ordered[query_id] = tuple(dict.fromkeys(doc_id for _, doc_id in entries))

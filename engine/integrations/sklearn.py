@@ -105,6 +105,7 @@ def _is_text(rows: Any) -> bool:
 
 def _read_ids(labels: Sequence[Any] | None, n_documents: int) -> tuple[str, ...]:
     """Return ids as text: the labels of `fit` if they are distinct, else the numbers of the rows, with a warning."""
+    # Pipelines and grid searches pass labels to every estimator, whatever it does with them.
     if labels is not None:
         ids = tuple(map(str, labels))
         if len(set(ids)) == len(ids):
