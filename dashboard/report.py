@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.differences import plot_strata
-from dashboard.charts.figure import escape
-from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, has_exact_lines, plot_frontier
+from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, has_exact_lines, plot_named_budget
 from dashboard.charts.html import escape_html, format_chart, format_page, format_table
 from dashboard.charts.parameters import plot_heat_map
 from engine.cli.finished_sweep import FinishedSweep, OtherSystems, StratifiedSweep
@@ -19,7 +18,7 @@ from engine.evaluation.decide import OptionEstimates, decide_for_report, estimat
 from engine.evaluation.decision import Decision
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, frontier
 from engine.evaluation.heat_map import heat_map
-from engine.evaluation.metrics import METRICS, title_of
+from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import compare, describe_comparison, summarize_comparisons
 from engine.evaluation.sweep.compute import CORPUS_ENTRY, DATE_ENTRY, ENCODER_ENTRY
 from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_results
@@ -29,7 +28,7 @@ from engine.stages import methods
 from engine.wording import decimal, percent
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+    pass
 
 MIN_PANELS_PX = 640
 """Narrower charts with several panels, or numbers in cells, cannot be read."""
@@ -88,7 +87,7 @@ def build_page(
         f"<h1>{escape_html(title)}</h1>",
         *_format_summary(cells, decision, k, study),
         f"<p>{escape_html(summarize_comparisons(rows))}</p>",
-        format_chart(_plot_with_budget(chart), with_library=True),
+        format_chart(plot_named_budget(chart), with_library=True),
         f'<p class="note">{_describe_chart(curve, estimates, has_exact_lines(curve, exact))}</p>',
         "<h2>All settings</h2>",
         _format_table(table),
@@ -98,18 +97,6 @@ def build_page(
         format_table(provenance),
     ]
     return format_page(f"Frontier: {title}", parts)
-
-
-def _plot_with_budget(chart: FrontierChart) -> Figure:
-    """Plot the page's frontier with the budget's name, which on the page stands on the handle that drags it."""
-    figure = plot_frontier(chart)
-    if chart.share is not None and chart.base is not None and chart.floor is not None:
-        text = f"keep ≥ {percent(chart.share)} of {chart.base.name}'s {title_of(chart.frontier.y)}"
-        place = {"xref": "paper", "x": 1, "xanchor": "right", "y": chart.floor, "yanchor": "top"}
-        name = {"text": escape(text, 60), "showarrow": False, "font": {"color": chart.ink, "size": 12}, **place}
-        # On a narrow page the first names are the last ones to be hidden.
-        figure.layout.annotations = (name, *figure.layout.annotations)
-    return figure
 
 
 def _collect_facts(cells: Sequence[Any]) -> dict[str, str]:

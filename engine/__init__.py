@@ -9,6 +9,8 @@ from typing import Any as _Any
 _NAMES = {
     "engine.data.readers": "load_dataset",
     "engine.data.vectors": "load_vectors",
+    "engine.data.frames": "load_qrels",
+    "engine.evaluation.run_objects": "load_run",
     "engine.data.cloze": "containing_passages",
     "engine.data.encoders": "embed",
     "engine.data.endpoints.consent": "allow_tokens",
@@ -27,6 +29,7 @@ _NAMES = {
     "engine.evaluation.decide": "decide",
     "engine.evaluation.heat_map": "heat_map",
     "engine.judging.grade_answers": "grade_answers",
+    "engine.evaluation.frames": "to_frame",
     "engine.identification.identify": "identify",
     "engine.evaluation.stratification": "stratify",
     "engine.evaluation.statistics": "compare",
@@ -54,6 +57,7 @@ _NAMES = {
     "engine.theory.segments": "segment_margins segments",
     "engine.theory.projection_bounds": "pair_error_bound sufficient_dimension",
     "engine.values": "Corpus Queries Qrels Dataset Embeddings Ranking",
+    "engine.progress": "ProgressBar",
     "engine.errors": "FrontierError ParamError DataError Cancelled",
 }
 """The public names of each module."""
@@ -68,8 +72,15 @@ _ALIASES = {"parted": "three_way"}
 
 def __getattr__(name: str) -> _Any:
     """Import a public name from its module when it is first used; Python calls this once for each."""
+    if name == "__version__":
+        return _read_version()
     if name not in _HOME:
-        raise AttributeError(f"module 'engine' has no attribute {name!r}")
+        # Python itself asks for names such as __path__, which nobody misspelt.
+        import difflib
+
+        nearest = [] if name.startswith("_") else difflib.get_close_matches(name, _HOME, n=1)
+        suggestion = f"; did you mean {nearest[0]!r}?" if nearest else ""
+        raise AttributeError(f"module 'engine' has no attribute {name!r}{suggestion}")
     module = _importlib.import_module(_HOME[name])
     value = module if name in ("orag", "integrations") else getattr(module, _ALIASES.get(name, name))
     globals()[name] = value
@@ -77,4 +88,15 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, "__version__"})
+
+
+def _read_version() -> str:
+    """Return the version of the installed package; "unknown" of a bare checkout."""
+    # Imported here: reading metadata takes a tenth of the time of `import engine`.
+    from importlib import metadata
+
+    try:
+        return metadata.version("frontier-retrieval")
+    except metadata.PackageNotFoundError:
+        return "unknown"

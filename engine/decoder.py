@@ -1,7 +1,8 @@
 """Decoders: one stage each to retrieve, rerank and select, and the depth of the pool."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 from engine.candidates import Candidates, get_corpus_rows, select_problems, without_autocast
 from engine.data.encoders import embed
 from engine.data.endpoints.consent import limit_tokens
+from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
 from engine.params import Declared, Whole, declare
@@ -19,7 +21,7 @@ from engine.selection.per_source import SourceLimit, check_per_source, number_so
 from engine.solvers.tie_breaking import rank_exactly
 from engine.space import Elsewhere, QueryBatch, Space, find_own_documents, probe_of
 from engine.stages import Scorer, Selector, TradeOffSelector, make_scorer, make_selector, spec_of
-from engine.values import Embeddings, Queries, Ranking, real_tensor
+from engine.values import Corpus, Embeddings, Queries, Ranking, real_tensor
 
 SET_SIZE = Whole(10, "k", 1, 1_000_000, comfortable=(1, 50), name="k", help="How many documents a query gets.")
 DEPTH = Whole(
@@ -50,7 +52,7 @@ QueryLike = Queries | Embeddings | str | Sequence[str] | Tensor | np.ndarray
 
 
 @dataclass(frozen=True)
-class Decoder(Declared):
+class Decoder(OneLine, Declared):
     """A retrieval pipeline; a value that equals another with the same stages and depth.
 
     Parameters
@@ -114,6 +116,9 @@ class Decoder(Declared):
             )
         if self.per_source is not None:
             check_per_source(self.select)
+
+    def _describe(self) -> str:
+        return self.label
 
     @property
     def label(self) -> str:
@@ -461,11 +466,34 @@ def resolve_search_inputs(space: Space | Any, queries: QueryLike | Any) -> tuple
         raise space.refuse("the answers at every λ, or what each pick adds,")
     if isinstance(space, Space):
         return space.matrix, query_batch(space, queries).vectors
-    matrix = Matrix(real_tensor(space, "vectors"))
+    rows = space.vectors if isinstance(space, Embeddings) else real_tensor(space, "vectors")
     given_rows = queries.vectors if isinstance(queries, Embeddings) else real_tensor(queries, "queries")
+    check_places(rows, given_rows)
+    matrix = Matrix(rows)
     points = given_rows.unsqueeze(0) if given_rows.ndim == 1 else given_rows
     # Queries take the vectors' device and precision; as a matrix they are checked in the same way.
     return matrix, Matrix(points.to(matrix.vectors.device, matrix.vectors.dtype), "queries").vectors
+
+
+def check_places(vectors: Tensor, queries: Tensor) -> None:
+    """Raise DataError if the shapes tell that vectors and queries stand in each other's place, or lie on their side."""
+    if vectors.ndim == 1 and queries.ndim == 2 and vectors.shape[0] == queries.shape[1]:
+        raise DataError(
+            f"vectors must be an array (n, d) of documents; got shape {tuple(vectors.shape)}, and queries of shape "
+            f"{tuple(queries.shape)}. vectors and queries stand in each other's place: pass the documents first"
+        )
+    # A square matrix could stand either way, and is left to the check of dimensions.
+    if vectors.ndim != 2 or not queries.ndim or vectors.shape[1] == queries.shape[-1]:
+        return
+    for name, is_turned in (
+        ("vectors", vectors.shape[0] == queries.shape[-1]),
+        ("queries", queries.ndim == 2 and queries.shape[0] == vectors.shape[1]),
+    ):
+        if is_turned:
+            raise DataError(
+                f"vectors (n, d) and queries (B, d) must have one dimension d; got shapes {tuple(vectors.shape)} and "
+                f"{tuple(queries.shape)}. {name} may have its rows as columns: pass {name}.T"
+            )
 
 
 def check_dimension(name: str, points: Tensor, rows: Tensor, owner: str, verb: str = "has") -> None:
@@ -479,10 +507,48 @@ def check_dimension(name: str, points: Tensor, rows: Tensor, owner: str, verb: s
         raise DataError(f"{name} must have {genitive} dimension; {sizes}")
 
 
-def as_queries(queries: Queries | Sequence[str] | np.ndarray) -> Queries:
+def check_space(space: Any) -> None:
+    """Raise DataError for a value that cannot be searched, such as queries in the corpus's place."""
+    if not isinstance(space, Space | Elsewhere):
+        fix = "Build one by engine.Space(corpus, engine.embed(corpus))"
+        if isinstance(space, Queries | Embeddings | str | list | tuple):
+            fix = "Space and queries may stand in each other's place"
+        raise DataError(f"space must be an engine.Space; got {type(space).__name__}. {fix}")
+
+
+def convert_queries(queries: Any) -> QueryLike:
+    """Return queries of any usual kind as Queries, Embeddings, texts or a tensor of vectors.
+
+    Columns and frames of pandas or polars, nested lists and lists of tensors are read. Raises DataError for vectors
+    that are no numbers, and for a corpus or space, which stands in the other argument's place.
+    """
+    if isinstance(queries, Queries | Embeddings | str | Tensor):
+        return queries
+    if isinstance(queries, Mapping):
+        return Queries.of(queries)
+    if isinstance(queries, Space | Elsewhere | Corpus):
+        raise DataError(
+            f"queries must be text, engine.Queries or vectors; got a {type(queries).__name__}. Corpus and queries may "
+            "stand in each other's place"
+        )
+    # Iterating a frame would yield the names of its columns.
+    if hasattr(queries, "columns"):
+        return real_tensor(queries, "queries")
+    if isinstance(queries, np.ndarray):
+        is_text = queries.dtype.kind in "UOS" and isinstance(next(queries.flat, None), str)
+        return [str(text) for text in queries.flat] if is_text else real_tensor(queries, "queries")
+    # pyarrow hands out its own kind of numbers and texts.
+    queries = queries.to_pylist() if hasattr(queries, "to_pylist") else queries
+    first = next(iter(queries), None) if isinstance(queries, Iterable) else None
+    # Vectors are numbers, or rows of numbers; whatever else is refused as texts.
+    has_numbers = isinstance(first, Number | np.ndarray | Tensor | list | tuple) or hasattr(first, "__array__")
+    return real_tensor(queries, "queries") if has_numbers and not isinstance(first, str) else queries
+
+
+def as_queries(queries: Any) -> Queries:
     """Return Queries, numbered if they are plain text; raise DataError for no queries or other types."""
     if not isinstance(queries, Queries | str):
-        queries = tuple(queries)
+        queries = tuple(queries) if isinstance(queries, Iterable) else (queries,)
         if non_texts := [query for query in queries if not isinstance(query, str)]:
             raise DataError(
                 "queries must be text or engine.Queries, or, as vectors, an array or engine.Embeddings(ids, vectors); "
@@ -500,8 +566,9 @@ def query_batch(space: Space | Elsewhere, queries: QueryLike) -> QueryBatch:
     The corpus's encoder embeds text; arrays are scaled to length 1 if the documents are, and get numbers as ids. Raises
     DataError if dimensions or encoders differ.
     """
+    check_space(space)
     # A corpus in a vector engine stands here by a small space with its dimension, encoder and scaling.
-    space = probe_of(space)
+    space, queries = probe_of(space), convert_queries(queries)
     if isinstance(queries, Tensor) or (isinstance(queries, np.ndarray) and queries.dtype.kind not in "UOS"):
         query_rows = real_tensor(queries, "queries")
         matrix = Matrix(query_rows.unsqueeze(0) if query_rows.ndim == 1 else query_rows, "queries")
@@ -532,6 +599,8 @@ def _decoder_batch(decoder: Decoder, space: Space, queries: QueryLike) -> QueryB
     If none of the decoder's stages does and the corpus has no encoder, the batch has zeros for vectors, which nobody
     reads.
     """
+    check_space(space)
+    queries = convert_queries(queries)
     # Without readers of vectors, such as BM25 with top-k, a corpus without an encoder takes text queries too.
     scores_vectors = decoder.retrieve.vectors or (decoder.rerank is not None and decoder.rerank.vectors)
     reads_vectors = not decoder.select.by_scores or decoder.select.first_by_scores or scores_vectors

@@ -12,14 +12,16 @@ from numbers import Integral
 from numbers import Real as RealNumber
 from typing import Any, ClassVar, Literal, overload
 
+from engine.display import OneLine
 from engine.errors import ParamError
+from engine.wording import suggest_name
 
 UNSET = "none"
 """The text of an optional parameter without a value, in flags and links."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter(ABC):
+class Parameter(OneLine, ABC):
     """A declared parameter of a scorer, selector or command: its default, help and legal values, as data.
 
     default: the value used when none is passed
@@ -44,6 +46,10 @@ class Parameter(ABC):
     advanced: bool = False
     variants: tuple[tuple[str, Any, Any], ...] = ()
     swept: tuple[Any, ...] | None = None
+
+    def _describe(self) -> str:
+        symbol = "" if self.symbol == self.name else f" ({self.symbol})"
+        return f"{self.name}{symbol}, {self.domain}, default {self.text(self.default)}"
 
     @property
     @abstractmethod
@@ -421,7 +427,10 @@ def _index_by_name(params: tuple[Param, ...], param_names: Mapping[str, Any], ow
     """Return the parameters by name; raise ParamError if one of `param_names` is none of `owner`'s."""
     by_name = {param.name: param for param in params}
     if unknown_names := [param_name for param_name in param_names if param_name not in by_name]:
-        raise ParamError(f"{owner} has no parameter {', '.join(unknown_names)}; it has {', '.join(by_name) or 'none'}")
+        suggestion = suggest_name(unknown_names[0], by_name)
+        raise ParamError(
+            f"{owner} has no parameter {', '.join(unknown_names)}{suggestion}; it has {', '.join(by_name) or 'none'}"
+        )
     return by_name
 
 

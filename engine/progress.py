@@ -1,12 +1,13 @@
 """Progress and cancellation of long work, its remaining time, and counts and durations in words."""
 
 import math
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TextIO
 
 from engine.errors import Cancelled
 
@@ -70,6 +71,68 @@ def raise_if_stopped(message: str) -> None:
     """Raise Cancelled with a message if the enclosing `report_to` block has been asked to stop."""
     if current_reporter().is_stopped:
         raise Cancelled(message)
+
+
+class ProgressBar:
+    """A progress callback that draws tqdm's bars, one for each label, in a terminal or a notebook.
+
+    Where there is neither, such as in a log file, it draws nothing. Pass a new one as `progress` to any function that
+    takes it.
+
+    Parameters
+    ----------
+    file : text file or None
+        Where to draw; None for the standard error.
+
+    Examples
+    --------
+    >>> import engine
+    >>> vectors = engine.embed(["sort an array"], progress=engine.ProgressBar())
+    """
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        """Start without a bar; the first report draws one."""
+        self._file, self._label = file, ""
+        self._bar: Any = None
+
+    def __call__(self, done: int, total: int, label: str) -> None:
+        """Draw the progress of `done` of `total` steps under a label."""
+        bar = self._bar
+        if bar is None or label != self._label or done < bar.n:
+            # Work without steps has nothing to draw.
+            bar = self._open(total, label) if done < total else None
+        if bar is None:
+            return
+        # The total may grow while work goes on, such as one of unknown length.
+        bar.total = total
+        bar.update(done - bar.n)
+        if done >= total:
+            self.close()
+
+    def close(self) -> None:
+        """End the bar that is drawn, if there is one; finished work does that itself."""
+        if self._bar is not None:
+            self._bar.close()
+        self._bar = None
+
+    def _open(self, total: int, label: str) -> Any:
+        """End the bar that is drawn and return a new one."""
+        from tqdm.auto import tqdm
+
+        self.close()
+        # None lets tqdm look for a terminal, which a notebook is not.
+        is_disabled = None if not is_notebook() else False
+        self._label = label
+        self._bar = tqdm(total=total, desc=label, file=self._file, disable=is_disabled)
+        return self._bar
+
+
+def is_notebook() -> bool:
+    """Return True in the kernel of a notebook."""
+    # Whoever runs in one has imported IPython already.
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
 
 
 def with_cancellation(

@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from engine.data.stores import StoreRef
+from engine.display import OneLine
 from engine.errors import DataError, FrontierError
 from engine.matrix import Matrix
 from engine.multi_vector import Parts
@@ -77,7 +78,14 @@ MAX_DERIVED, MAX_DERIVED_BYTES = 8, 4 << 30
 """At most 8 derived values in at most 4 GiB per space; the least recently used is evicted first."""
 
 
-class Space:
+def _describe_space(space: Space) -> str:
+    """Return what the representation of a space says."""
+    encoder = "own vectors" if space.encoder is None else f"encoder {space.encoder.name}"
+    facts = f"{counted(len(space), 'document')}, {space.vectors.shape[1]:,} dimensions, {encoder}, {space.device}"
+    return f"{facts}, corpus {space.corpus.name}"
+
+
+class Space(OneLine):
     """A corpus and its embeddings on one device.
 
     Parameters
@@ -106,6 +114,8 @@ class Space:
     >>> len(space), tuple(space.vectors.shape)
     (2, (2, 2))
     """
+
+    _describe = _describe_space
 
     def __init__(
         self,

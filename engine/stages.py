@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar, overload
 from torch import Tensor
 
 from engine.candidates import Candidates, scale_relevance
+from engine.display import OneLine
 from engine.errors import ParamError
 from engine.multi_vector import Parts
 from engine.params import Choice, Declared, Param, Real, Whole, check_values, params_of, values_of
@@ -22,6 +23,7 @@ from engine.solvers.elastic_net.path import WeightPath
 from engine.solvers.lines import LambdaPath
 from engine.space import QueryBatch, Space
 from engine.values import Ranking
+from engine.wording import normalize_name, suggest_name
 
 Kind = Literal["scorer", "selector"]
 
@@ -62,7 +64,7 @@ FILL = Choice(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
+class Spec(OneLine):
     """The description of a registered scorer or selector, as lists, pages and help texts show it.
 
     order: sort key in lists and in the palette
@@ -82,6 +84,10 @@ class Spec:
     params: tuple[Param, ...]
     cls: type[Stage]
     presets: Mapping[str, Mapping[str, Any]]
+
+    def _describe(self) -> str:
+        names = ", ".join(param.name for param in self.params) or "no parameters"
+        return f"{self.name} ({self.kind}), {self.paper}; {names}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,11 +451,17 @@ def spec_of(name: str, kind: Literal["scorer"]) -> ScorerSpec: ...
 @overload
 def spec_of(name: str, kind: Kind | None = None) -> Spec: ...
 def spec_of(name: str, kind: Kind | None = None) -> Spec:
-    """Return the description of a registered method; raise a ParamError that lists the names there are."""
+    """Return the description of a registered method; raise a ParamError that lists the names there are.
+
+    Capitals, hyphens and spaces do not matter: "Max-Sum" is max_sum.
+    """
     specs_by_name = methods(kind)
-    if not isinstance(name, str) or name not in specs_by_name:
-        raise ParamError(f"no {kind or 'method'} is called {name!r}; there are {', '.join(specs_by_name)}")
-    return specs_by_name[name]
+    # Labels and links hold the registered name, whatever a person typed.
+    spec = specs_by_name.get(normalize_name(name)) if isinstance(name, str) else None
+    if spec is None:
+        suggestion = suggest_name(name, specs_by_name)
+        raise ParamError(f"no {kind or 'method'} is called {name!r}{suggestion}; there are {', '.join(specs_by_name)}")
+    return spec
 
 
 def make(name: str, **params: Any) -> Any:
@@ -458,7 +470,7 @@ def make(name: str, **params: Any) -> Any:
     Parameters
     ----------
     name : str
-        A name listed by `methods()`.
+        A name listed by `methods()`, with capitals, hyphens or spaces as one likes.
     **params
         Its parameters; the defaults replace missing ones.
 
@@ -478,16 +490,16 @@ def make(name: str, **params: Any) -> Any:
     0.7
     """
     spec = spec_of(name)
-    return spec.cls(**check_values(spec.params, params, name))
+    return spec.cls(**check_values(spec.params, params, spec.name))
 
 
 def make_selector(name: str, **params: Any) -> Selector:
     """Construct a selector by name, with validated parameters."""
     spec = spec_of(name, "selector")
-    return spec.cls(**check_values(spec.params, params, name))
+    return spec.cls(**check_values(spec.params, params, spec.name))
 
 
 def make_scorer(name: str, **params: Any) -> Scorer:
     """Construct a scorer by name, with validated parameters."""
     spec = spec_of(name, "scorer")
-    return spec.cls(**check_values(spec.params, params, name))
+    return spec.cls(**check_values(spec.params, params, spec.name))

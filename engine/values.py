@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,10 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.display import MAX_TEXT_CHARS, DataFrame, OneLine, Tabular, build_table, list_briefly
 from engine.errors import DataError, ParamError
+from engine.progress import counted, shorten
 
 
-class ByDigest:
+class ByDigest(OneLine):
     """Base of values that are equal when the digests of their contents are."""
 
     @cached_property
@@ -185,6 +187,13 @@ class Corpus(Labelled):
             )
         self._check_metadata(self.metadata)
 
+    def _get_heading(self) -> str:
+        return f"Corpus {shorten(self.name, MAX_TEXT_CHARS)}"
+
+    def _describe(self) -> str:
+        columns = f", columns {list_briefly(self.metadata)}" if self.metadata else ""
+        return f"{counted(len(self), 'document')}{columns}"
+
     @cached_property
     def digest(self) -> str:
         return digest_of(chain.from_iterable(zip(self.ids, self.titles, self.texts, strict=True)))
@@ -241,10 +250,17 @@ class Queries(Labelled):
             raise DataError(f"queries need one vector per id: {len(missing_ids)} have none (first: {first_ids})")
 
     @classmethod
-    def of(cls, texts: str | Sequence[str]) -> Queries:
-        """Return unlabelled queries from plain text; their ids are their positions."""
+    def of(cls, texts: str | Sequence[str] | Mapping[str, str]) -> Queries:
+        """Return queries from plain text, whose ids are their positions, or from a dictionary of ids and texts."""
+        if isinstance(texts, Mapping):
+            return cls(tuple(map(str, texts)), tuple(texts.values()))
         texts = (texts,) if isinstance(texts, str) else tuple(texts)
         return cls(tuple(map(str, range(len(texts)))), texts)
+
+    def _describe(self) -> str:
+        columns = f", columns {list_briefly(self.metadata)}" if self.metadata else ""
+        vectors = "" if self.vectors is None else ", with vectors"
+        return f"{counted(len(self), 'query', 'queries')}{columns}{vectors}"
 
     @cached_property
     def digest(self) -> str:
@@ -334,6 +350,12 @@ class Qrels(ByDigest):
 
     def __len__(self) -> int:
         return len(self.grades)
+
+    def _describe(self) -> str:
+        kind = "pooled" if self.is_pooled else "complete"
+        level = f", relevant from {self.relevant_from}" if self.relevant_from > 1 else ""
+        n_queries = counted(len(self), "query", "queries")
+        return f"{counted(self.count, 'judgement')} of {n_queries}, {kind}{level}"
 
     @cached_property
     def digest(self) -> str:
@@ -453,7 +475,7 @@ class Notice:
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class Dataset(OneLine):
     """A corpus with queries, judgements, aspects and vectors.
 
     Parameters
@@ -484,6 +506,17 @@ class Dataset:
     aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None
     vectors: Embeddings | None = None
     notices: tuple[Notice, ...] = ()
+
+    def _get_heading(self) -> str:
+        return f"Dataset {shorten(self.corpus.name, MAX_TEXT_CHARS)}"
+
+    def _describe(self) -> str:
+        n_documents, n_queries = len(self.corpus), len(self.queries)
+        facts = [counted(n_documents, "document"), counted(n_queries, "query", "queries")]
+        facts += [f"splits {list_briefly(self.qrels)}"] if self.qrels else []
+        facts += ["with vectors"] if self.vectors is not None else []
+        facts += [counted(len(self.notices), "notice")] if self.notices else []
+        return ", ".join(facts)
 
     def judged(self, split: str) -> Queries:
         """Return the queries that a split judges, in file order; raise DataError if it cannot be measured."""
@@ -572,6 +605,11 @@ class Embeddings(Labelled):
                 f"embeddings need one row per id: {len(self.ids)} ids, vectors of shape {tuple(self.vectors.shape)}"
             )
 
+    def _describe(self) -> str:
+        encoder = "" if self.encoder is None else f", encoder {self.encoder.name}"
+        dtype = str(self.vectors.dtype).removeprefix("torch.")
+        return f"{counted(len(self), 'vector')} of {self.dimension:,} dimensions{encoder}, {dtype}"
+
     @property
     def dimension(self) -> int:
         """Number of numbers in a vector, d."""
@@ -598,8 +636,10 @@ class Embeddings(Labelled):
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class Ranking(Tabular):
     """The documents that a selector returns for B queries.
+
+    Iterating yields the rows of one query after another, as `rows` returns them.
 
     Parameters
     ----------
@@ -623,6 +663,68 @@ class Ranking:
 
     def __len__(self) -> int:
         return self.index.shape[0]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Yield the documents of each query, best first."""
+        return map(self.rows, range(len(self)))
+
+    def _describe(self) -> str:
+        n_queries, n_ranks = self.index.shape
+        return f"{counted(n_queries, 'query', 'queries')}, k={n_ranks}, {counted(int(self.returned.sum()), 'document')}"
+
+    def to_frame(self, corpus: Any = None, queries: Any = None, *, texts: bool = False) -> DataFrame:
+        """Return one row for each returned document.
+
+        Parameters
+        ----------
+        corpus : Corpus, Space, Reach or Dataset, optional
+            What was searched; without it there are no ids of documents.
+        queries : Queries, Embeddings or sequence of str, optional
+            The queries or their ids, in the order of the ranking; by default they are numbered from 0.
+        texts : bool, default False
+            Add the documents' titles and texts.
+
+        Returns
+        -------
+        DataFrame
+            Columns: query (its id), rank (from 1), row (in the corpus), document (its id), gain, and on request title
+            and text.
+
+        Raises
+        ------
+        DataError
+            If corpus or queries are not those of the ranking, or texts are asked for without a corpus.
+
+        Examples
+        --------
+        >>> ranking = Ranking(torch.tensor([[1, 0]]), torch.tensor([[0.9, 0.5]]), ({},))
+        >>> ranking.to_frame(Corpus(("a", "b"), ("one", "two")))["document"].tolist()
+        ['b', 'a']
+        """
+        documents = _find_corpus(corpus)
+        if texts and documents is None:
+            raise DataError("texts=True needs the corpus; got none. Pass it: to_frame(space, texts=True)")
+        row_index = self.index.cpu().numpy()
+        is_returned = row_index >= 0
+        query_positions, rank_positions = np.nonzero(is_returned)
+        rows = row_index[is_returned].tolist()
+        if documents is not None and rows and max(rows) >= len(documents):
+            raise DataError(
+                f"corpus must be the one that was searched: row {max(rows)} is beyond its {len(documents):,} "
+                "documents. Pass the space that was decoded"
+            )
+        query_ids = _list_query_ids(queries, len(self))
+        columns: dict[str, Any] = {
+            "query": _select_rows(query_ids, query_positions.tolist()),
+            "rank": rank_positions + 1,
+            "row": rows,
+        }
+        if documents is not None:
+            columns["document"] = _select_rows(documents.ids, rows)
+        columns["gain"] = self.gain.detach().cpu().numpy()[is_returned]
+        if texts and documents is not None:
+            columns |= {"title": texts_of(documents.titles, rows), "text": texts_of(documents.texts, rows)}
+        return build_table(columns)
 
     @property
     def returned(self) -> Tensor:
@@ -648,6 +750,24 @@ class Ranking:
         return Ranking(index, gain, tuple(chain.from_iterable(part.info for part in rankings)))
 
 
+def _find_corpus(source: Any) -> Corpus | None:
+    """Return the corpus of a data set, a space or a reach, or a corpus itself. Raises DataError for another value."""
+    # A reach has the documents that it returned in a space of their own.
+    space = getattr(source, "space", source)
+    corpus = getattr(space, "corpus", space)
+    if corpus is not None and not isinstance(corpus, Corpus):
+        raise DataError(f"corpus must be an engine.Corpus, Space or Dataset; got {type(source).__name__}")
+    return corpus
+
+
+def _list_query_ids(queries: Any, n_queries: int) -> Sequence[str]:
+    """Return the ids of queries, of Queries, Embeddings or a list of ids; numbers for None. Raises DataError."""
+    query_ids = list(map(str, range(n_queries) if queries is None else getattr(queries, "ids", queries)))
+    if len(query_ids) != n_queries:
+        raise DataError(f"queries must be those of the ranking, {n_queries:,}; got {len(query_ids):,}")
+    return query_ids
+
+
 def replace_surrogates(text: str) -> str:
     """Replace lone surrogates (half characters) in a text by "?": JSON allows them, screens do not."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
@@ -660,19 +780,48 @@ def real_tensor(numbers: Any, name: str) -> Tensor:
     """
     try:
         if not isinstance(numbers, Tensor):
-            array = np.asarray(numbers)
+            array = _as_array(numbers)
             # longdouble and foreign byte orders are numbers too, but not ones that torch knows.
             native_array = array.astype(float) if array.dtype.kind == "f" and not array.dtype.isnative else array
             numbers = torch.from_numpy(np.ascontiguousarray(native_array))
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be a numeric array or tensor; got {type(numbers).__name__} ({error})") from None
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind, fix = type(numbers).__name__, _advise_on_numbers(numbers)
+        raise DataError(f"{name} must be a numeric array or tensor; got {kind} ({error}){fix}") from None
     if numbers.is_complex() or numbers.dtype == torch.bool or numbers.layout != torch.strided or numbers.is_meta:
-        raise DataError(f"{name} must hold real numbers in a dense array; got {numbers.dtype}, {numbers.layout}")
+        fix = "" if numbers.layout == torch.strided else ". Call .to_dense() on it"
+        raise DataError(f"{name} must hold real numbers in a dense array; got {numbers.dtype}, {numbers.layout}{fix}")
     tensor: Tensor = numbers.detach()
     if tensor.dtype in (torch.float32, torch.float64):
         return tensor
     exact_in_float32 = tensor.dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
     return tensor.float() if exact_in_float32 else tensor.double()
+
+
+def _as_array(numbers: Any) -> np.ndarray:
+    """Return numbers of any kind as an array; rows that are arrays, lists or tensors themselves are stacked.
+
+    Raises TypeError, ValueError or RuntimeError for what no array can be made of.
+    """
+    if isinstance(numbers, list | tuple) and numbers and all(isinstance(row, Tensor) for row in numbers):
+        return torch.stack([row.detach().cpu() for row in numbers]).numpy()
+    array = np.asarray(numbers)
+    # A column of a data frame holds its vectors as objects.
+    if array.dtype == object and array.ndim == 1 and len(array):
+        array = np.stack([np.asarray(row.detach().cpu() if isinstance(row, Tensor) else row) for row in array])
+    if array.dtype.kind in "OUSMm":
+        raise TypeError("it holds no numbers, or misses some")
+    # A data frame hands out its memory read-only, which torch warns of; a file mapped by the caller is not copied.
+    return array if array.flags.writeable or isinstance(numbers, np.ndarray) else array.copy()
+
+
+def _advise_on_numbers(values: Any) -> str:
+    """Return the end of the message on values that are no array of numbers: what to do, "" where that is unclear."""
+    if hasattr(values, "toarray"):
+        return ". Call .toarray() on it"
+    first = next(iter(values), None) if isinstance(values, Iterable) else None
+    if isinstance(first, str) and not hasattr(values, "columns"):
+        return ". Texts are embedded by engine.embed"
+    return ". Choose its columns of numbers" if hasattr(values, "columns") else ""
 
 
 def _select_rows(values: Sequence[str], rows: Sequence[int]) -> tuple[str, ...]:
@@ -695,8 +844,13 @@ def _as_strings(values: Iterable[Any], name: str) -> Sequence[str]:
         return values
     if isinstance(values, str):
         raise DataError(f"{name} must be a list of strings; got one string")
-    strings = tuple(values)
+    # Iterating one of these would yield its keys, or its columns, or no order at all.
+    if isinstance(values, Mapping | Set) or hasattr(values, "columns"):
+        fix = "one of its columns" if hasattr(values, "columns") else "a list of its values"
+        raise DataError(f"{name} must be a list of strings; got {type(values).__name__}. Pass {fix}")
+    # pyarrow hands out texts of its own kind.
+    strings = tuple(values.to_pylist() if hasattr(values, "to_pylist") else values)
     for position, value in enumerate(strings):
         if not isinstance(value, str):
-            raise DataError(f"{name} must be strings; number {position} is {value!r}")
+            raise DataError(f"{name} must be strings; number {position} is {value!r:.80}. Convert them with str")
     return strings

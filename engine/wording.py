@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 MINUS = "−"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -79,3 +80,14 @@ def _quote_word(word: str) -> str:
     # Inside $'…' a backslash and a quote need a backslash; control characters become escapes that Bash reads.
     escaped_word = word.replace("\\", r"\\").replace("'", r"\'")
     return f"$'{in_json(escaped_word)}'"
+
+
+def suggest_name(name: object, names: Iterable[str]) -> str:
+    """Return "; did you mean 'mmr'?" for a name that is nearly one of `names`; "" for one that is near none."""
+    nearest = get_close_matches(normalize_name(str(name)), list(names), n=1, cutoff=0.6)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def normalize_name(name: str) -> str:
+    """Return a name as methods and metrics are called: "Max-Sum" and "max sum" as "max_sum"."""
+    return re.sub(r"[\s_-]+", "_", name.strip()).lower()

@@ -21,9 +21,9 @@ from support.frozen import (
     page_keys,
     populate_home,
     read_link,
-    select_judged,
 )
 from support.paths import ROOT
+from support.public_values import select_judged
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -218,6 +218,18 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     return apply_layout(figure, **legend, height=540, uirevision=revision, meta=meta)
 
 
+def plot_named_budget(chart: FrontierChart) -> Figure:
+    """Plot the page's frontier with the budget's name, which on the page stands on the handle that drags it."""
+    figure = plot_frontier(chart)
+    if chart.share is not None and chart.base is not None and chart.floor is not None:
+        text = f"keep ≥ {percent(chart.share)} of {chart.base.name}'s {title_of(chart.frontier.y)}"
+        place = {"xref": "paper", "x": 1, "xanchor": "right", "y": chart.floor, "yanchor": "top"}
+        name = {"text": escape(text, 60), "showarrow": False, "font": {"color": chart.ink, "size": 12}, **place}
+        # On a narrow page the first names are the last ones to be hidden.
+        figure.layout.annotations = (name, *figure.layout.annotations)
+    return figure
+
+
 def build_envelope(chart: FrontierChart) -> dict[str, Any] | None:
     """Build the trace of all settings' upper envelope: for each x, the best y that any has there or further right.
 

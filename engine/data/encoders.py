@@ -634,12 +634,14 @@ def _resolve_inputs(text_source: object, role: Role | None) -> tuple[tuple[str, 
             raise DataError("a data set has two kinds of text: embed its .corpus or its .queries")
         case str():
             return _resolve_inputs((text_source,), role)
-        case Iterable() if not isinstance(text_source, (bytes, dict)):
+        # Iterating a data frame would embed the names of its columns.
+        case Iterable() if not isinstance(text_source, (bytes, dict)) and not hasattr(text_source, "columns"):
             texts = tuple(text_source)
             _check_texts(texts)
             # Plain texts are numbered as ids, and count as queries unless `role` says otherwise.
             return _resolve_inputs(Queries.of(texts), role)
-    raise DataError(f"embed takes a Corpus, Queries or a list of strings; got {type(text_source).__name__}")
+    fix = ". Pass one of its columns" if hasattr(text_source, "columns") else ""
+    raise DataError(f"embed takes a Corpus, Queries or a list of strings; got {type(text_source).__name__}{fix}")
 
 
 def _check_texts(texts: Sequence[object]) -> None:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 from engine.data import files
 from engine.data.cache import translate_write_errors, write
 from engine.data.sqlite import connect_database, make_tables, primary_code, write_ahead
+from engine.display import OneLine
 from engine.errors import DataError
 from engine.paths import make_folder
 
@@ -50,7 +51,7 @@ class _NoTablesError(DataError):
     """A database without tables."""
 
 
-class EventLog:
+class EventLog(OneLine):
     """Follower of a log: each event is read once, and all of them again if the file was replaced.
 
     Subclasses name the kind of log and implement `_fold` and `_forget`; they hold `_mutex` around `_follow` and
@@ -58,6 +59,9 @@ class EventLog:
     """
 
     kind: ClassVar[str]
+
+    def _describe(self) -> str:
+        return str(self.path)
 
     def __init__(self, path: str | Path) -> None:
         """Follow the log at a path, which need not exist; nothing is read yet."""

@@ -39,7 +39,7 @@ CONFLICT_RULES = ("refuse", "max", "last")
 """Treatments of a pair with different grades: raise an error, take the highest grade, take the last one."""
 RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet")
 
-_JUDGEMENT_NAMES: Mapping[str, Sequence[str]] = {
+JUDGEMENT_NAMES: Mapping[str, Sequence[str]] = {
     "query": QUERY_NAMES,
     "document": DOCUMENT_NAMES,
     "grade": (
@@ -220,7 +220,7 @@ class _Reader:
         numbers = [text.strip() for text in fields if _is_numeric(text)]
         if numbers and numbers != ["0"]:
             return False
-        roles = find_columns(fields, _JUDGEMENT_NAMES, self.label)
+        roles = find_columns(fields, JUDGEMENT_NAMES, self.label)
         if len(fields) == 2:
             return {"query", "document"} <= roles.keys()
         return roles.get("grade") == len(fields) - 1 or len(roles.keys() - {"iteration"}) > 1
@@ -230,7 +230,7 @@ class _Reader:
 
         Raises DataError if columns are missing, or if it is unclear which is which.
         """
-        roles = find_columns(fields, _JUDGEMENT_NAMES, self.label)
+        roles = find_columns(fields, JUDGEMENT_NAMES, self.label)
         required_roles = ["query", "aspect", "document"] if self.needs_aspects else ["query", "document"]
         missing_roles = [role for role in required_roles if role not in roles]
         other_columns = list_other_columns(fields, roles)
@@ -350,7 +350,7 @@ class _Reader:
 
     def read_grade(self, value: Any, column_name: str, line: int) -> int:
         """Return a grade as a whole number. Raises DataError for another value."""
-        grade = _parse_grade(value)
+        grade = parse_grade(value)
         if grade is None:
             raise _refuse_grade(f"{self.label} {self.row_word} {line}", value, column_name)
         return grade
@@ -463,7 +463,7 @@ def _read_dictionary(document: Any, label: str) -> Iterator[JudgedPair]:
         if not isinstance(judged, dict):
             raise DataError(f"{label} query {query!r}: expected {{document: grade}}; found {type(judged).__name__}")
         for doc_id, value in judged.items():
-            grade = _parse_grade(value)
+            grade = parse_grade(value)
             if grade is None:
                 raise _refuse_grade(f"{label} query {query!r}, document {doc_id!r}", value)
             yield JudgedPair(number, query, "", doc_id, grade)
@@ -482,7 +482,7 @@ def _refuse_grade(location: str, value: Any, column_name: str = "") -> DataError
 
 def _is_numeric(value: Any) -> bool:
     """Return True for a grade, or for a number that is none: a fraction."""
-    if _parse_grade(value) is not None:
+    if parse_grade(value) is not None:
         return True
     try:
         return math.isfinite(float(str(value).strip().strip('"')))
@@ -490,7 +490,7 @@ def _is_numeric(value: Any) -> bool:
         return False
 
 
-def _parse_grade(value: Any) -> int | None:
+def parse_grade(value: Any) -> int | None:
     """Return a grade as a whole number; None for anything else. True counts as 1, and quotes are left out.
 
     pandas writes the truth values of a column as True and False.

@@ -9,10 +9,12 @@ from hashlib import blake2b
 from itertools import chain, filterfalse
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from engine.data import tables
 from engine.data.columns import NO_COLUMN, Columns, check_column_choice
 from engine.data.files import HeldFile, find_table, is_present, list_table_paths, split_suffix, translate_read_errors
+from engine.data.frames import is_frame, load_frame
 from engine.data.judgement_files import (
     QRELS_NAME,
     JudgementFiles,
@@ -92,7 +94,7 @@ _DATA_SET_PARTS = (
 
 @translate_read_errors("the data set")
 def load_dataset(
-    source: str | Path | HeldFile,
+    source: str | Path | HeldFile | Any,
     *,
     qrels: str = "qrels",
     columns: Columns | Mapping[str, str | None] | None = None,
@@ -115,10 +117,11 @@ def load_dataset(
 
     Parameters
     ----------
-    source : str, Path or HeldFile
+    source : str, Path, HeldFile or frame
         "numpy-api" or "python-api"; a folder in BEIR layout, or of .parquet files; a .csv, .tsv, .jsonl, .ndjson,
-        .json, .parquet or .xlsx table, a text file also with .gz behind it; a .npy or .npz file of vectors; or a table
-        as a HeldFile.
+        .json, .parquet or .xlsx table, a text file also with .gz behind it; a .npy or .npz file of vectors; a table
+        as a HeldFile; or a data frame of pandas, polars or pyarrow, with which columns, metadata, where and normalize
+        go, and whose column of vectors may hold arrays.
     qrels : str, default "qrels"
         Name of the judgement folder inside a data set, or of a single file of judgements; what is not there is a path
         elsewhere: of judgements, or of a folder with queries.jsonl and qrels/, whose queries replace those of the
@@ -173,6 +176,10 @@ def load_dataset(
     >>> "numpy.sort" in dataset.corpus.ids
     True
     """
+    if is_frame(source):
+        file_options = {"qrels": qrels != "qrels", "separator": separator, "document_vectors": document_vectors}
+        _refuse_file_options({**file_options, "query_vectors": query_vectors, "repeated": repeated != "refuse"})
+        return _load_frame(source, columns, metadata, where, normalize)
     source_path, is_folder = _locate_source(source)
     is_demo = source in DEMO_NAMES
     _check_options(
@@ -209,6 +216,28 @@ def load_dataset(
             raise DataError(f"{problem} (metadata=)", f"{problem} to keep")
     dataset = _filter_documents(dataset, where) if where else dataset
     return dataset.with_judgements(judgements)
+
+
+def _refuse_file_options(options: Mapping[str, Any]) -> None:
+    """Raise DataError for options of files that came with a data frame. options: name → anything true if it did."""
+    if names := [name for name, value in options.items() if value]:
+        raise DataError(
+            f"{names[0]}= is for files, and a frame holds documents alone. Judgements of a frame are read by "
+            "engine.load_qrels; repeated ids are dropped from the frame itself"
+        )
+
+
+def _load_frame(
+    frame: Any,
+    columns: ColumnRoles,
+    metadata: Sequence[str],
+    where: Mapping[str, Collection[str]] | None,
+    normalize: bool,
+) -> Dataset:
+    """Return the documents of a data frame, with their own vectors if a column of them is named."""
+    names = tuple(dict.fromkeys((*metadata, *(where or ()))))
+    dataset = finish_document_vectors(load_frame(frame, columns, names), normalize)
+    return _filter_documents(dataset, where) if where else dataset
 
 
 def locate_source_judgements(source: str | Path | HeldFile, qrels: str) -> JudgementPlace:

@@ -158,7 +158,7 @@ def preview_table(
         for _row_number, record in islice(opened.records, max_rows + 1):
             preview_row: dict[str, str] = {}
             for column_name, column_kinds in cell_kinds.items():
-                cell_text = _format_value(record.get(column_name))[:_MAX_CELL_CHARS]
+                cell_text = format_value(record.get(column_name))[:_MAX_CELL_CHARS]
                 preview_row[column_name] = replace_surrogates(cell_text)
                 column_kinds.append(describe_cell(record.get(column_name)))
             first_rows.append(preview_row)
@@ -342,7 +342,7 @@ def _read_metadata_value(record: Mapping[str, Any], column_name: str) -> str | N
     value, metadata_object = record.get(column_name, _ABSENT), record.get("metadata")
     if value is _ABSENT and type(metadata_object) is dict:
         value = metadata_object.get(column_name, _ABSENT)
-    return None if value is _ABSENT else _format_value(value)
+    return None if value is _ABSENT else format_value(value)
 
 
 def _resolve_repeated_ids(
@@ -425,7 +425,7 @@ def _parse_text(value: Any, column_name: str, table_file: TableFile, row_number:
 
 def _describe_value(value: Any) -> str:
     """Describe a value that a cell must not have, with its type, for an error message."""
-    return "an empty text" if value == "" else f"{_format_value(value)[:80]} ({type(value).__name__})"
+    return "an empty text" if value == "" else f"{format_value(value)[:80]} ({type(value).__name__})"
 
 
 def guess_separator(table_file: TableFile) -> str:
@@ -678,7 +678,7 @@ def _split_header(
     first_rows = list(islice(numbered_rows, 1 if header == "first" else _MAX_HEAD_ROWS))
     if not first_rows:
         raise DataError(f"{table_file.name} is empty; its first line must name the columns")
-    first_fields = [list(map(_format_value, fields)) for _row_number, fields in first_rows]
+    first_fields = [list(map(format_value, fields)) for _row_number, fields in first_rows]
     is_headless = header == "none" or (header == "auto" and looks_like_data(first_fields))
     column_names = name_columns(first_fields) if is_headless else first_fields[0]
     if is_headless and header == "auto":
@@ -756,7 +756,7 @@ def _name_row_kind(table_file: TableFile) -> str:
     return "row" if find_table_suffix(table_file) in (PARQUET_SUFFIX, ".json", ".xlsx") else "line"
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value of any type as text: None as an empty one, lists and objects as JSON."""
     if value is None or isinstance(value, str):
         return value or ""

@@ -5,6 +5,8 @@ neighbourhoods are all measured such that a common shift leaves them alone. How 
 good it is.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +16,7 @@ import numpy as np
 import torch
 
 from engine.decoder import select
+from engine.display import DataFrame, Tabular, build_rows_table
 from engine.errors import DataError, ParamError
 from engine.feedback.temperature import softmax
 from engine.params import Real
@@ -102,7 +105,7 @@ class Mover(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drift:
+class Drift(Tabular):
     """Drift at a step, against the start; the measures of MEASURES, None where they cannot be computed.
 
     step: number of events so far.
@@ -125,6 +128,18 @@ class Drift:
     start: float | None
     movers: tuple[Mover, ...]
     ball: bool
+
+    def _describe(self) -> str:
+        figures = ", ".join(f"{name} {value:.3g}" for name, value in self.figures.items() if value is not None)
+        return f"step {self.step}, {figures}"
+
+    def to_frame(self) -> DataFrame:
+        """Return one row; `engine.to_frame` puts the moments of a history together.
+
+        Columns: step, one column for each measure of `figures`, longest, alarm and light.
+        """
+        row = {"step": self.step, **self.figures, "longest": self.longest, "alarm": self.alarm, "light": self.light}
+        return build_rows_table([row], numbers=tuple(self.figures))
 
     @property
     def figures(self) -> dict[str, float | None]:
@@ -154,7 +169,7 @@ class Drift:
         return vars(self) | {"movers": list(map(list, self.movers))}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Drift":
+    def from_json(cls, values: Mapping[str, Any]) -> Drift:
         """Return the Drift that `as_json` made values of."""
         movers = tuple(Mover(int(row), float(distance)) for row, distance in values["movers"])
         return cls(**{**values, "movers": movers})

@@ -3,6 +3,8 @@
 ILAD is measured in the space of the start, which is the honest one, and in the space as it is now: drift inflates it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -12,10 +14,12 @@ import numpy as np
 import torch
 
 from engine.decoder import Decoder, decode
+from engine.display import DataFrame, OneLine, Tabular, build_rows_table
 from engine.drift.measures import Drift, sampled_rows
 from engine.evaluation.metrics import mean_of_defined, measure
 from engine.evaluation.paired import StageFormat, format_stage, format_stage_call, short_names
 from engine.evaluation.sweep.cell import decoder_to_json
+from engine.progress import counted
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 
@@ -32,7 +36,7 @@ MEASURED: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class RoundCell:
+class RoundCell(OneLine):
     """Metrics of one decoder on one group of queries after some rounds of feedback.
 
     decoder: its short name, as charts write it. label: its name in full. part: "held-out" or "stream". group: "all",
@@ -49,12 +53,26 @@ class RoundCell:
 
 
 @dataclass(frozen=True)
-class RoundMetrics:
+class RoundMetrics(Tabular):
     """Metrics of all decoders, and drift, after `step` rounds."""
 
     step: int
     cells: tuple[RoundCell, ...]
     drift: Drift
+
+    def _describe(self) -> str:
+        return f"step {self.step}, {counted(len(self.cells), 'cell')}"
+
+    def to_frame(self) -> DataFrame:
+        """Return one row for each decoder, part and group of queries; `engine.to_frame` puts rounds together.
+
+        Columns: step, decoder, label, part, group, queries, and one column with the mean for each metric.
+        """
+        names = ("decoder", "label", "part", "group", "queries")
+        rows = [
+            {"step": self.step, **{name: getattr(cell, name) for name in names}, **cell.mean} for cell in self.cells
+        ]
+        return build_rows_table(rows)
 
     def cell(self, label: str | None = None, part: str = HELD_OUT, group: str = ALL) -> RoundCell | None:
         """Return the first cell measured on a part and a group of queries, None without one.
@@ -76,7 +94,7 @@ class RoundMetrics:
         return {"step": self.step, "cells": cells, "drift": self.drift.as_json()}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "RoundMetrics":
+    def from_json(cls, values: Mapping[str, Any]) -> RoundMetrics:
         """Return the RoundMetrics that `as_json` made values of; None becomes NaN again."""
         cells = []
         for cell in values["cells"]:

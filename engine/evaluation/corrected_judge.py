@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from engine.display import OneLine
 from engine.errors import DataError
 from engine.evaluation.judge_agreement import UNNAMED_JUDGE, UPPER_TAIL, JudgeAgreement
 from engine.evaluation.metrics import METRICS, map_values
@@ -29,7 +30,7 @@ MAX_LEVERAGE = 0.999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeUse:
+class JudgeUse(OneLine):
     """The use that was made of a model's judgements beside a person's."""
 
     judge: str  # the model's name

@@ -1,5 +1,7 @@
 """A selector's means over queries as step functions of its λ."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from engine.decoder import Decoder
+from engine.display import DataFrame, OneLine, Tabular, build_table, list_briefly
 from engine.errors import ParamError
 from engine.evaluation.metrics import LESS_IS_BETTER, map_values
 from engine.params import Param
+from engine.progress import counted
 from engine.stages import Selector, make_selector, spec_of
 
 MEAN_DECIMALS = 9
@@ -21,7 +25,7 @@ N_BANDS = 101
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Steps:
+class Steps(OneLine):
     """Every query's metrics as step functions of λ, all queries' steps one after another.
 
     A step is an interval of λ on which a query's retrieved set, and so its metrics, stay the same. interval: from where
@@ -43,7 +47,7 @@ class Steps:
         """The (B,) positions of each query's first step among all steps, which come query by query."""
         return np.flatnonzero(np.diff(self.query_index, prepend=-1))
 
-    def select_queries(self, is_selected: np.ndarray) -> "Steps":
+    def select_queries(self, is_selected: np.ndarray) -> Steps:
         """Return the steps of the selected queries alone; each query keeps its number.
 
         A step is an interval of λ on which a query's retrieved set stays the same. is_selected: (B,) bool, by query
@@ -119,7 +123,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Curve:
+class Curve(Tabular):
     """Means over queries at every value of a selector's parameter in an interval.
 
     A piece is an interval of the parameter on which no mean changes. It holds its lower end, and not its upper one, at
@@ -150,6 +154,24 @@ class Curve:
 
     def __len__(self) -> int:
         return len(self.breakpoints) + 1
+
+    def _describe(self) -> str:
+        low, high = self.interval
+        span = f"{self.parameter} from {low:g} to {high:g} in {counted(len(self), 'piece')}"
+        n_queries = counted(len(self.queries), "query", "queries")
+        return f"{self.method}, {span}, k={self.k}, {n_queries}, metrics {list_briefly(self.means)}"
+
+    def to_frame(self) -> DataFrame:
+        """Return one row for each piece, an interval of the parameter on which no mean changes.
+
+        Columns: method, parameter, low and high (the piece's ends), k, split, and one column with the mean for each
+        metric.
+        """
+        lows, highs = self.piece_ends
+        n_pieces = len(self)
+        columns: dict[str, Any] = {"method": [self.method] * n_pieces, "parameter": [self.parameter] * n_pieces}
+        columns |= {"low": lows, "high": highs, "k": [self.k] * n_pieces, "split": [self.split] * n_pieces}
+        return build_table(columns | dict(self.means))
 
     @property
     def declared(self) -> Param:

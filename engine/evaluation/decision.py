@@ -1,10 +1,13 @@
 """Values and sentences of a decision: the settings that keep a budget, and how sure that is."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from engine.decoder import Decoder
+from engine.display import DataFrame, OneLine, Tabular, build_rows_table
 from engine.evaluation.corrected_judge import JudgeUse
 from engine.evaluation.frontier import TIME_AXIS
 from engine.evaluation.judge_agreement import JudgeAgreement
@@ -32,7 +35,7 @@ MIN_JUDGED_SHARE = 0.95
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Option:
+class Option(OneLine):
     """One setting beside the baseline.
 
     gain and share_kept are measured on the queries at hand; low, high and chance hold for all queries of their kind.
@@ -55,6 +58,10 @@ class Option:
     is_left_out: bool = False  # no candidate: too few of its documents are judged, so its chance holds for those alone
     is_on_curve: bool = False  # one value of an exact curve, which was not measured by itself
 
+    def _describe(self) -> str:
+        kept = f"keeps {percent(self.share_kept, 1)} ({percent(self.low, 1)} to {percent(self.high, 1)})"
+        return f"{self.name}, gain {self.gain:+.3g}, {kept}, chance {percent(self.chance)}"
+
     @property
     def is_sure(self) -> bool:
         """True if it keeps the required share with a chance of SURE_CHANCE or more and is not left out."""
@@ -62,7 +69,7 @@ class Option:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Decision:
+class Decision(Tabular):
     """The recommended settings over queries, and how sure they are."""
 
     baseline: str  # its name
@@ -86,7 +93,35 @@ class Decision:
     confirm_queries: int
     cost: Comparison | None = None  # what sure clearly costs in another metric of relevance, None without such
     judge: JudgeUse | None = None  # what a model judged beside the person, None where people alone judged
-    next_level: "Decision | None" = None  # counted from the next grade; None where that is the same, unknown or unasked
+    next_level: Decision | None = None  # counted from the next grade; None where that is the same, unknown or unasked
+
+    def __str__(self) -> str:
+        """Return the sentences, one on each line."""
+        return "\n".join(self.sentences)
+
+    def _describe(self) -> str:
+        budget = f"keep {self.budget_text} of {self.metric}@{self.k} of {self.baseline}"
+        choices = {"sure": self.sure, "bet": self.bet}
+        found = "".join(f", {role} {option.name}" for role, option in choices.items() if option is not None)
+        n_queries = counted(self.queries, "query", "queries")
+        return f"{budget}{found or ', nothing better'}, {counted(len(self.options), 'setting')}, {n_queries}"
+
+    def to_frame(self) -> DataFrame:
+        """Return one row for each setting, those that were left out last.
+
+        Columns: name, label (the decoder in full), choice ("sure", "bet" or ""), gain (of the objective, as a share),
+        share_kept (of the baseline's metric), low and high (its 95 % interval), chance (of keeping the budget),
+        sure_share, judged, confirmed, confirmed_share, confirmed_low, confirmed_gain, is_left_out and is_on_curve.
+        """
+        # The sure setting comes last, so that it counts where both are one.
+        labels = {option.label: role for role, option in (("bet", self.bet), ("sure", self.sure)) if option is not None}
+        names = [field.name for field in fields(Option) if field.name not in ("name", "label", "decoder")]
+        rows = []
+        for option in (*self.options, *self.left_out):
+            facts = {"name": option.name, "label": option.label, "choice": labels.get(option.label, "")}
+            rows.append({**facts, **{name: getattr(option, name) for name in names}})
+        numbers = [name for name in names if name != "confirmed" and not name.startswith("is_")]
+        return build_rows_table(rows, ("name", "label", "choice", *names), numbers)
 
     @property
     def sentences(self) -> tuple[str, ...]:

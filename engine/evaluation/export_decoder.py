@@ -13,6 +13,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from engine.decoder import DEPTH, PER_SOURCE, SET_SIZE, Decoder, describe_scorer_use
+from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.evaluation.studies.pool_depth import PoolDepth
 from engine.evaluation.sweep.cell import PLAIN_FIELDS, decoder_from_json, decoder_to_json
@@ -69,7 +70,7 @@ class ExportContext:
 
 
 @dataclass(frozen=True)
-class Snippet:
+class Snippet(OneLine):
     """A decoder exported to one target."""
 
     target: str

@@ -1,5 +1,7 @@
 """The frontier of relevance and diversity, with confidence bands."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engine.decoder import LIMIT_FIELDS
+from engine.display import DataFrame, OneLine, Tabular, build_rows_table
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
 from engine.evaluation.metrics import METRICS, title_of
@@ -38,7 +41,7 @@ _EQUALITY_DECIMALS = -round(math.log10(paired.TIE_TOLERANCE))
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class FrontierPoint:
+class FrontierPoint(OneLine):
     """One setting on the chart: a cell with its means, their intervals, and if it is dominated."""
 
     point: Any  # its cell
@@ -53,9 +56,13 @@ class FrontierPoint:
     y_high: float | None
     dominated: bool  # another point has as much of both and more of one
 
+    def _describe(self) -> str:
+        place = ", dominated" if self.dominated else ""
+        return f"{self.name}, x {self.x:.4g}, y {self.y:.4g}{place}"
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Frontier:
+class Frontier(Tabular):
     """Every decoder's mean x and y, two metrics or a metric and a time, over the queries that have both."""
 
     curves: Mapping[str, tuple[FrontierPoint, ...]]  # label → points in the order of the parameter that is swept
@@ -71,6 +78,27 @@ class Frontier:
     resamples: int  # of the bands
     seed: int
     untimed: int = 0  # points left out where x is TIME: theirs was never measured
+
+    def _describe(self) -> str:
+        axes = f"{self.y} over {self.x} at k={self.k}"
+        n_points, n_queries = counted(len(self.points), "setting"), counted(self.queries, "query", "queries")
+        return f"{axes}, {n_points}, {len(self.front)} on the frontier, {n_queries}"
+
+    def to_frame(self) -> DataFrame:
+        """Return one row for each setting, curve by curve.
+
+        Columns: curve, name, label (the decoder in full), parameter and value (what the curve sweeps), x and y (means
+        of the metrics that the frontier's `x` and `y` name), x_low, x_high, y_low, y_high (ends of their 95 %
+        intervals), dominated, k and queries.
+        """
+        names = ("name", "parameter", "value", "x", "y", "x_low", "x_high", "y_low", "y_high", "dominated")
+        rows = []
+        for curve_label, points in self.curves.items():
+            for point in points:
+                facts = {name: getattr(point, name) for name in names}
+                label = getattr(point.point, "label", point.name)
+                rows.append({"curve": curve_label, "label": label, **facts, "k": self.k, "queries": self.queries})
+        return build_rows_table(rows, ("curve", "name", "label", *names[1:], "k", "queries"), names[3:-1])
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -227,7 +255,7 @@ def _compute_means_and_bands(
 
 
 def _build_curve_points(
-    members: "_CurveMembers", cells: Sequence[Any], scorers: bool, means: np.ndarray, bands: Any, dominated: np.ndarray
+    members: _CurveMembers, cells: Sequence[Any], scorers: bool, means: np.ndarray, bands: Any, dominated: np.ndarray
 ) -> tuple[FrontierPoint, ...]:
     """Build the points of one curve: settings that differ in a single swept number.
 

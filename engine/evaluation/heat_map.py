@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.decoder import LIMIT_FIELDS
+from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
 from engine.evaluation.metrics import map_values, mean_of_defined, title_of
@@ -15,7 +16,7 @@ from engine.params import UNSET
 
 
 @dataclass(frozen=True)
-class HeatMapAxis:
+class HeatMapAxis(OneLine):
     """A parameter of a heat-map."""
 
     name: str
@@ -29,7 +30,7 @@ class HeatMapAxis:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HeatMap:
+class HeatMap(OneLine):
     """A metric at k on a split over two parameters, in the order in which they are declared."""
 
     method: str
@@ -176,7 +177,7 @@ def compute_importance(points: Iterable[Any], metric: str, k: int = 10) -> dict[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice:
+class Slice(OneLine):
     """One selector's m settings along one parameter, ascending; values that are no numbers come last."""
 
     name: str  # of the parameter
@@ -193,7 +194,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Slices:
+class Slices(OneLine):
     """The settings of one selector along each parameter that varies, as declared."""
 
     method: str

@@ -4,6 +4,8 @@ Recall, Comp, nDCG, MRR, Precision and Holes need judgements, α-nDCG and S-reca
 cos(sum, query) the queries' vectors; ILAD and redundancy need nothing but the set.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
@@ -17,6 +19,7 @@ from torch.nn.functional import embedding_bag
 
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE
+from engine.display import DataFrame, Tabular, build_rows_table, describe_means
 from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects, Coverage, Judgements, load_coverage, load_judgements
 from engine.evaluation.duplicate_threshold import (
@@ -27,9 +30,11 @@ from engine.evaluation.duplicate_threshold import (
     resolve_duplicate_threshold,
 )
 from engine.matrix import CHUNK_NUMBERS, GRAM_ROWS
+from engine.progress import counted
 from engine.selection.per_source import number_sources
 from engine.space import Elsewhere, Space, find_own_documents, resolve_local_space
 from engine.values import Embeddings, Qrels, Queries, Ranking
+from engine.wording import suggest_name
 
 ValueT = TypeVar("ValueT")
 ResultT = TypeVar("ResultT")
@@ -179,7 +184,7 @@ class Metric:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measures:
+class Measures(Tabular):
     """Metrics at k of B queries."""
 
     k: int
@@ -189,6 +194,20 @@ class Measures:
     undefined: Mapping[str, int]  # metric → number of queries for which it is undefined
     values: Mapping[str, np.ndarray] = field(compare=False, repr=False)  # metric → (B,), NaN where undefined
     counts: Mapping[str, np.ndarray] = field(compare=False, repr=False)  # (B,) documents returned, judged, relevant …
+
+    def _describe(self) -> str:
+        n_queries = max((len(values) for values in self.values.values()), default=0)
+        return f"{describe_means(self.mean)} at k={self.k}, {counted(n_queries, 'query', 'queries')}"
+
+    def to_frame(self) -> DataFrame:
+        """Return one row for each query and metric that it has; columns: query, k, metric, value."""
+        columns = ("query", "k", "metric", "value")
+        rows = [
+            (query_id, self.k, metric, value)
+            for metric, query_values in self.per_query.items()
+            for query_id, value in query_values.items()
+        ]
+        return build_rows_table(rows, columns)
 
 
 def _compute_ndcg(sets: RetrievedSets) -> np.ndarray:
@@ -418,7 +437,8 @@ def available_metrics(
 def check_metrics(names: Iterable[str]) -> None:
     """Raise a ParamError that lists the unknown metrics among `names`."""
     if unknown := list(filterfalse(METRICS.__contains__, names)):
-        raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}")
+        suggestion = suggest_name(unknown[0], METRICS)
+        raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}{suggestion}")
 
 
 @without_autocast

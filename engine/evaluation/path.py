@@ -1,5 +1,7 @@
 """Paths over a parameter: a query's rankings over λ, and its documents' weights over λ₁."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,9 +14,11 @@ from torch import Tensor
 from engine import decoder
 from engine.candidates import Candidates, select_problem, without_autocast
 from engine.decoder import DEPTH, POOL, SET_SIZE, QueryLike, ScoredCandidates
+from engine.display import DataFrame, Tabular
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
 from engine.params import Real, values_of
+from engine.progress import counted
 from engine.selection.per_source import SourceLimit, follow_path
 from engine.solvers.elastic_net.path import WeightPath
 from engine.solvers.lines import LambdaPath
@@ -26,7 +30,7 @@ PATH_END = Real(0.001, "λ₁", 1e-9, name="lowest", help="Where the path ends."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Path:
+class Path(Tabular):
     """One query's rankings at every value of a selector's parameter in an interval.
 
     selector: with its other parameters; k: the size of the rankings; parameter: λ, with the interval as its range;
@@ -44,6 +48,31 @@ class Path:
 
     def __len__(self) -> int:
         return len(self.lines.last)
+
+    def _describe(self) -> str:
+        span = f"{self.parameter.name} from {self.parameter.low:g} to {self.parameter.high:g}"
+        return f"{self.selector.spec.name}, {span}, k={self.k}, {counted(len(self), 'ranking')}"
+
+    def to_frame(self, corpus: Any = None) -> DataFrame:
+        """Return one row for each document of each ranking along the path.
+
+        Columns: ranking (its number), low and high (the values of the parameter between which it stands), rank (from
+        1), row, document (its id), and gain_at_low and gain_at_high. corpus: a Corpus, Space or Dataset, without which
+        there are no ids of documents. Raises DataError if it is another one.
+        """
+        ends = np.concatenate(([self.parameter.low], self.breakpoints, [self.parameter.high]))
+        lows, highs = ends[:-1], ends[1:]
+        # Gains are straight lines, given by their values at 0 and at 1.
+        gains_at_one, gains_at_zero = self.gains[:, 0], self.gains[:, 1]
+        edges = [edge[:, None] * gains_at_one + (1 - edge[:, None]) * gains_at_zero for edge in (lows, highs)]
+        ranking = Ranking(torch.from_numpy(self.rankings), torch.from_numpy(edges[0]), ({},) * len(self))
+        frame = ranking.to_frame(corpus).rename(columns={"query": "ranking", "gain": "gain_at_low"})
+        frame["ranking"] = frame["ranking"].astype(int)
+        frame["gain_at_high"] = edges[1][self.rankings >= 0]
+        number = frame["ranking"].to_numpy()
+        frame.insert(1, "low", lows[number])
+        frame.insert(2, "high", highs[number])
+        return frame
 
     @cached_property
     def breakpoints(self) -> np.ndarray:

@@ -35,7 +35,7 @@ RUN_FORMS = (
 )
 """Forms that a run's file may have, for messages."""
 
-_RUN_NAMES: Mapping[str, Sequence[str]] = {
+RUN_NAMES: Mapping[str, Sequence[str]] = {
     "query": QUERY_NAMES,
     "document": DOCUMENT_NAMES,
     "rank": ("rank", "ranking", "position", "pos"),
@@ -141,7 +141,7 @@ def _is_header(fields: Fields) -> bool:
     """Return True if a file's first line names its columns."""
     if any(_is_number(text) for text in fields if text.strip() != "0"):
         return False
-    roles = find_columns(fields, _RUN_NAMES, "a run")
+    roles = find_columns(fields, RUN_NAMES, "a run")
     return {"query", "document"} <= roles.keys() and ("rank" in roles or "score" in roles)
 
 
@@ -157,7 +157,7 @@ def _is_number(text: str) -> bool:
 def _read_layout(fields: Fields, label: str, location: str) -> Roles:
     """Find the roles of columns by a header or by their number. Raises DataError if they are none of a run."""
     if _is_header(fields):
-        return find_columns(fields, _RUN_NAMES, label)
+        return find_columns(fields, RUN_NAMES, label)
     order = _ORDERS.get(min(len(fields), max(_ORDERS)))
     has_iteration = len(fields) > 1 and fields[1].strip().lower() in ("0", "q0")
     if order is None or (len(fields) == 5 and not has_iteration):
@@ -237,7 +237,7 @@ def _read_records(
         location = f"{run_lines.label} {row_word} {line_number}"
         if list(record) != names:
             names = list(record)
-            roles = find_columns(names, _RUN_NAMES, location)
+            roles = find_columns(names, RUN_NAMES, location)
         for role in ("query", "document"):
             if role not in roles:
                 raise DataError(f"{location}: no {role!r}; found {', '.join(map(repr, record)) or 'nothing'}")
@@ -274,7 +274,7 @@ def _read_entry(entry: Any, query: str, rank: int, location: str) -> RunLine:
     rank: its place in the list, which orders the documents unless objects have ranks. Raises DataError.
     """
     if isinstance(entry, dict):
-        roles = find_columns(list(entry), _RUN_NAMES, location)
+        roles = find_columns(list(entry), RUN_NAMES, location)
         values = {role: list(entry.values())[column] for role, column in roles.items()}
         entry = [values.get("document"), values.get("score")]
         rank = rank if values.get("rank") is None else parse_number(values["rank"], "rank", location)

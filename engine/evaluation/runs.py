@@ -15,6 +15,7 @@ from engine.data.field_lines import describe_matches, match_ids
 from engine.data.files import split_suffix
 from engine.data.readers import MAX_MISSING_SHARE
 from engine.decoder import Decoder, decode
+from engine.display import OneLine
 from engine.errors import DataError
 from engine.evaluation.aspects import Aspects
 from engine.evaluation.metrics import measure
@@ -36,7 +37,7 @@ UNANSWERED_REMARK = "queries got nothing in"
 
 
 @dataclass(frozen=True, eq=False)
-class RankedRun:
+class RankedRun(OneLine):
     """The ranked lists that one system returned.
 
     name: as charts write it

@@ -3,14 +3,17 @@
 Corpus and judgements are taken as fixed, the queries as a sample of those that people ask.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import nctdtr, ndtr, ndtri, stdtr, stdtrit
 
+from engine.display import DataFrame, Tabular, build_rows_table
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
 from engine.evaluation.corrected_judge import JudgeUse, ModelValues, check_correlation, correct_means, pair_with_model
@@ -44,7 +47,7 @@ class WinCounts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Tabular):
     """One decoder compared with a baseline in a metric at k, query by query."""
 
     name: str  # as charts write it
@@ -67,6 +70,29 @@ class Comparison:
     single_low: float | None = None  # end of the 95% interval of this comparison alone, uncorrected
     single_high: float | None = None
     judge: JudgeUse | None = None  # what a model judged beside the person; p is Student's then, and wins the person's
+
+    def __str__(self) -> str:
+        """Return the comparison as a sentence."""
+        return describe_comparison(self)
+
+    def _describe(self) -> str:
+        interval = "" if self.low is None or self.high is None else f" ({self.low:+.3f} to {self.high:+.3f})"
+        facts = f"{self.metric}@{self.k} {self.difference:+.3f}{interval}, p {self.p_holm:.3g}"
+        n_queries = counted(self.queries, "query", "queries")
+        return f"{facts}, {n_queries}, {self.name} against {self.baseline}"
+
+    def to_frame(self) -> DataFrame:
+        """Return one row; `engine.to_frame` puts those of several comparisons together.
+
+        Columns: name, label (the decoder in full), baseline, metric, k, queries, mean, baseline_mean, difference, low
+        and high (its corrected interval), p, p_holm, comparisons, least, most, single_low, single_high, win, tie, loss
+        (numbers of queries) and significant.
+        """
+        row = {field.name: getattr(self, field.name) for field in fields(self)}
+        counts: WinCounts = row.pop("wins")
+        row.pop("judge")
+        row |= {**counts._asdict(), "significant": self.significant}
+        return build_rows_table([row], numbers=("low", "high", "single_low", "single_high"))
 
     @property
     def significant(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from engine.display import OneLine
 from engine.errors import DataError
 from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.paired import align_on_common_queries
@@ -30,7 +31,7 @@ OTHER_GROUP = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stratum:
+class Stratum(OneLine):
     """Mean of a metric for one cell (a decoder at one k) over one group of similar queries."""
 
     group: str  # as charts write it, "3", "5–7" or "sales"

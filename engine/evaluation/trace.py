@@ -10,6 +10,7 @@ from torch import Tensor
 
 from engine.candidates import without_autocast
 from engine.decoder import QueryLike, resolve_search_inputs
+from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix
 from engine.space import Elsewhere, Space, resolve_local_space
@@ -20,7 +21,7 @@ _NO_NEAREST = {"nearest": None, "similarity": None}
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(OneLine):
     """The numbers behind every pick of a ranking, each (B, k), 0 on pads."""
 
     index: Tensor  # row of the corpus, −1 pads

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.display import OneLine
 from engine.errors import ParamError
 from engine.feedback.records import Event
 from engine.feedback.session import Session
 
 
 @dataclass(frozen=True, eq=False)
-class Diff:
+class Diff(OneLine):
     """Changes from one session state to another.
 
     Parameters

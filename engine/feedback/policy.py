@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import torch
 
+from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.feedback.embedding_state import freeze
 from engine.feedback.records import Event, Query, is_whole
@@ -47,7 +48,7 @@ class Reranker(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
+class Draw(OneLine):
     """Documents drawn for a query, and the one to show.
 
     Parameters

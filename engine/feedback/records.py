@@ -16,6 +16,8 @@ from typing import ClassVar, Literal, TypeGuard
 
 import numpy as np
 
+from engine.display import OneLine
+
 EventKind = Literal["sampled", "thumb", "right_one", "full"]
 EVENT_KINDS: tuple[EventKind, ...] = ("sampled", "thumb", "right_one", "full")
 #: Valid pairs of an event's kind and `good`.
@@ -31,7 +33,7 @@ MAX_SMALL_ARRAY_SIZE = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Query:
+class Query(OneLine):
     """A query of a session.
 
     Parameters
@@ -49,6 +51,9 @@ class Query:
 
     vector: np.ndarray
     text: str | None = None
+
+    def _describe(self) -> str:
+        return f"vector of {len(self.vector)} dimensions" if self.text is None else repr(self.text)
 
     @cached_property
     def key(self) -> str:
@@ -74,7 +79,7 @@ class Query:
 
 
 @dataclass(frozen=True, eq=False)
-class Event:
+class Event(OneLine):
     """One piece of feedback; equal by its id.
 
     Parameters
@@ -128,6 +133,10 @@ class Event:
     writer: str = ""
     time: float | None = None
     id: str = ""
+
+    def _describe(self) -> str:
+        sign = "positive" if self.good else "negative"
+        return f"{self.kind} of round {self.round}, {sign} on row {self.item}, query {self.query.text or 'vector'!r}"
 
     def __post_init__(self) -> None:
         """Set the id of a new event to the digest of its content; an event that was read has its id."""

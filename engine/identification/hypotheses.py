@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from engine.decoder import Decoder, decode
+from engine.display import OneLine
 from engine.identification.families import DecoderFamily
 from engine.identification.novelty import INNER_PRODUCT
 from engine.identification.peaks import Peak, Plane
@@ -55,7 +56,7 @@ class UnexplainedPick:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Hypothesis:
+class Hypothesis(OneLine):
     """A decoder that may have made a run, at the setting that explains most of its picks.
 
     Parameters
@@ -109,6 +110,10 @@ class Hypothesis:
     loss_rate: float | None = None
     explained_with_losses: float | None = None
     missing: tuple[str, ...] = ()
+
+    def _describe(self) -> str:
+        interval = "" if self.interval is None else f", λ {self.interval[0]:.3g} to {self.interval[1]:.3g}"
+        return f"{self.label}, explains {self.explained:.1%}{interval}, depth {self.depth[0]} to {self.depth[1]}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

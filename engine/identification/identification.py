@@ -1,15 +1,20 @@
 """The result of an identification: what made a run, as far as its lists tell."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
+from engine.display import DataFrame, Tabular, build_rows_table
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.identification.hypotheses import Hypothesis
+from engine.progress import counted
 from engine.values import Notice
+from engine.wording import percent
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Identification:
+class Identification(Tabular):
     """The decoder that made a run, as far as its lists tell.
 
     Parameters
@@ -57,6 +62,32 @@ class Identification:
     weaker_encoders: tuple[str, ...]
     notices: tuple[Notice, ...]
     sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return the sentences, one on each line."""
+        return "\n".join(self.sentences)
+
+    def _describe(self) -> str:
+        certainty = "sure" if self.sure else "not sure"
+        lists = f"{self.n_picks:,} picks of {counted(self.n_lists, 'list')}"
+        return f"{certainty}, explains {percent(self.best.explained, 1)} of {lists}, {self.best.decoder.label}"
+
+    def to_frame(self) -> DataFrame:
+        """Return one row for each hypothesis, the one that explains most first.
+
+        Columns: label, decoder (in full), explained (share of the picks), low and high (interval of λ; missing for
+        relevance alone), depth_low and depth_high (interval of the pool's depth), metric (how vectors are compared),
+        encoder (missing for that of the space), loss_rate, explained_with_losses, and is_best.
+        """
+        rows = []
+        for each in self.hypotheses:
+            low, high = each.interval or (None, None)
+            facts = {"label": each.label, "decoder": each.decoder.label, "explained": each.explained}
+            facts |= {"low": low, "high": high, "depth_low": each.depth[0], "depth_high": each.depth[1]}
+            facts |= {"metric": each.metric, "encoder": each.encoder, "loss_rate": each.loss_rate}
+            facts |= {"explained_with_losses": each.explained_with_losses, "is_best": each is self.best}
+            rows.append(facts)
+        return build_rows_table(rows, numbers=("low", "high", "loss_rate", "explained_with_losses"))
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values."""

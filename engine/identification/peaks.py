@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.display import OneLine
 from engine.evaluation.statistics import percentile_ends
 from engine.identification.evidence import Traces
 from engine.solvers.explained_weights import count_on_grid, find_intervals, sweep_depths
@@ -21,7 +22,7 @@ MAX_PLANE_DEPTHS = 80
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Plane:
+class Plane(OneLine):
     """The share of picks that each depth and λ explain, for a heat map.
 
     depths: ascending, None last for the whole corpus; weights: (L,); shares: (len(depths), L)

@@ -1,16 +1,17 @@
 """A run as lists of rows of a corpus: what of it can be read, and what speaks against it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from engine.data.readers import MAX_MISSING_SHARE
-from engine.decoder import QueryLike, as_queries, query_batch
+from engine.decoder import QueryLike, as_queries, convert_queries, query_batch
 from engine.errors import DataError
-from engine.evaluation.run_files import parse_number
+from engine.evaluation.run_objects import load_run
 from engine.evaluation.runs import RankedRun, read_run
 from engine.identification.pools import RunLists
 from engine.space import QueryBatch, Space, find_own_documents
@@ -37,7 +38,8 @@ class ReadRun:
 def read_lists(run: Any, space: Space, queries: QueryLike) -> ReadRun:
     """Read a run and find its documents and queries.
 
-    run: a RankedRun, a file, or a dictionary from query ids to lists of document ids or to {document: score}. Raises
+    run: a RankedRun, a file, a data frame, or a dictionary from query ids to lists of document ids or to
+    {document: score}. Raises
     DataError for a run of no known query, or of which the corpus lacks more than half of the documents.
     """
     labelled = _label_queries(space, queries)
@@ -60,9 +62,10 @@ def read_lists(run: Any, space: Space, queries: QueryLike) -> ReadRun:
 
 def _label_queries(space: Space, queries: Any) -> Queries | Embeddings:
     """Return queries with ids: texts and rows of an array are numbered from 0."""
+    queries = convert_queries(queries)
     if isinstance(queries, Queries | Embeddings):
         return queries
-    if hasattr(queries, "ndim"):
+    if isinstance(queries, Tensor):
         batch = query_batch(space, queries)
         return Embeddings(batch.ids, batch.vectors)
     return as_queries(queries)
@@ -79,30 +82,7 @@ def _select(queries: Queries | Embeddings, ids: Sequence[str]) -> Queries | Embe
 
 def _as_ranked_run(run: Any, space: Space, query_ids: Sequence[str]) -> RankedRun:
     """Return a run of any kind as a RankedRun. Raises DataError for another value."""
-    if isinstance(run, RankedRun):
-        return run
-    if isinstance(run, str | Path):
-        return read_run(run, space.corpus.ids, query_ids)
-    if not isinstance(run, Mapping):
-        raise DataError(
-            "run must be a file, an engine RankedRun, or a dictionary from query ids to lists of document ids; got "
-            f"{type(run).__name__}"
-        )
-    documents = {}
-    for query_id, entries in run.items():
-        if isinstance(entries, str) or not isinstance(entries, Iterable):
-            raise DataError(
-                f"run must map each query id to a list of document ids; got {type(entries).__name__} for query "
-                f"{query_id!r}"
-            )
-        ranked = list(entries)
-        if isinstance(entries, Mapping):
-            location = f"run, query {query_id!r}"
-            scores = {doc_id: parse_number(score, "score", location) for doc_id, score in entries.items()}
-            # The larger score comes first, as in a file.
-            ranked.sort(key=scores.__getitem__, reverse=True)
-        documents[str(query_id)] = tuple(map(str, ranked))
-    return RankedRun("run", documents)
+    return read_run(run, space.corpus.ids, query_ids) if isinstance(run, str | Path) else load_run(run)
 
 
 def _match_documents(

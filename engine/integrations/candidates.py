@@ -26,6 +26,7 @@ from engine.decoder import (
     select_from,
     select_pool,
 )
+from engine.display import OneLine
 from engine.errors import DataError
 from engine.evaluation.export_decoder import ExportContext, read_setting
 from engine.space import Space
@@ -59,7 +60,7 @@ def require_package(package_name: str, extra_name: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
+class Selection(OneLine):
     """The documents that a decoder selects for a query, best first.
 
     Parameters

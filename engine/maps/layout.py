@@ -31,7 +31,7 @@ from engine.maps.tsne import (
 )
 from engine.matrix import Matrix, blocks, slices
 from engine.params import Choice, Real, Whole
-from engine.progress import Progress, Stop, with_cancellation
+from engine.progress import Progress, Stop, counted, with_cancellation
 from engine.space import Space
 from engine.values import ByDigest, digest_of, real_tensor
 
@@ -123,6 +123,9 @@ class Layout(ByDigest):
     perplexity: float | None = None
     mean: np.ndarray | None = None
     axes: np.ndarray | None = None
+
+    def _describe(self) -> str:
+        return f"{self.method}, {counted(len(self.points), 'point')} of {counted(self.of, 'document')}"
 
     def __post_init__(self) -> None:
         # The digest is computed once and names the map in caches, so that its arrays must never change.

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.display import OneLine
+
 Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class LambdaPath:
+class LambdaPath(OneLine):
     """One query's rankings at every λ of an interval, in pieces within which the ranking is the same.
 
     start: where it begins; ends: (m,) where each piece ends, ascending; picks: (m, k) candidates, −1 pads; gains:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE, resolve_search_inputs
+from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix
 
@@ -18,7 +19,7 @@ UNIT_LENGTH_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
-class Witness:
+class Witness(OneLine):
     """λ₁ and λ₂ at which the elastic net's support is exactly a query's k best documents."""
 
     l1: float
@@ -29,7 +30,7 @@ class Witness:
 
 
 @dataclass(frozen=True, eq=False)
-class Example:
+class Example(OneLine):
     """Three documents and a query for which the elastic net finds rows that no ranking by score can.
 
     Vectors are (3, 3) float64, the query (3,).
@@ -44,7 +45,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Outlook(OneLine):
     """FISTA's step length on a corpus, and its bound on how far from the minimum T steps end."""
 
     spectrum: float  # largest eigenvalue of UUᵀ

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.candidates import without_autocast
+from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.params import Whole
 from engine.progress import Progress, Stop, with_cancellation
@@ -31,7 +32,7 @@ QUANTILES = {"low": 0.05, "lower": 0.25, "median": 0.5, "upper": 0.75, "high": 0
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class MarginSpread:
+class MarginSpread(OneLine):
     """Margins over documents of like length."""
 
     least: int  # least, most: range of the documents' lengths in words
@@ -57,7 +58,7 @@ class LengthMargins(MarginSpread):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Margins:
+class Margins(OneLine):
     """Margins of each query's best document over the others."""
 
     vectors: str  # "bm25", "boolean" or "dense"

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from engine.candidates import without_autocast
+from engine.display import OneLine
 from engine.errors import ParamError
 from engine.params import Choice, Real, Whole
 from engine.progress import Progress, Stop, with_cancellation
@@ -29,7 +30,7 @@ TRIED_DIMENSIONS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
 @dataclass(frozen=True, slots=True)
-class LengthDimension:
+class LengthDimension(OneLine):
     """Documents of like length: how well projections to each dimension keep the best one, and k needed."""
 
     least: int  # least, most: range of their lengths in words

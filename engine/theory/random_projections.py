@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.special import ndtri, stdtrit
 
 from engine.candidates import without_autocast
+from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.params import Choice, Real, Whole
 from engine.progress import Progress, Stop, with_cancellation
@@ -31,7 +32,7 @@ DIMENSIONS: tuple[int, ...] = tuple(np.unique(np.geomspace(32, 4096, 40).round()
 
 
 @dataclass(frozen=True, slots=True)
-class PairError:
+class PairError(OneLine):
     """One bin of pairs at one dimension."""
 
     bin: int  # its position among the bins
@@ -43,7 +44,7 @@ class PairError:
 
 
 @dataclass(frozen=True, slots=True)
-class MarginBin:
+class MarginBin(OneLine):
     """Pairs of like margin."""
 
     least: float  # least, most: range of the margins ε
@@ -55,7 +56,7 @@ class MarginBin:
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorLine:
+class ErrorLine(OneLine):
     """dimension ≈ slope · (ε²/2 − ε³/3)⁻¹ + intercept: least squares over the bins."""
 
     slope: float
@@ -65,7 +66,7 @@ class ErrorLine:
 
 
 @dataclass(frozen=True)
-class PairErrors:
+class PairErrors(OneLine):
     """Measured pair errors."""
 
     cells: tuple[PairError, ...]  # bin by bin, k by k

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from engine.candidates import without_autocast
+from engine.display import OneLine
 from engine.errors import DataError
 from engine.params import Whole
 from engine.progress import Progress, Stop, with_cancellation
@@ -23,7 +24,7 @@ MARGIN_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentMargins:
+class SegmentMargins(OneLine):
     """A query, two documents and the segments they are sums of: both margins, and the theorem's premises.
 
     A margin is by how much the first outscores the second, as a share of the lengths. Segments are parts of a document,
@@ -115,7 +116,7 @@ def segment_margins(query: Any, first: Any, second: Any, at: int | None = None) 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Segments:
+class Segments(OneLine):
     """Pairs of a query's best document and another, with the margins of the documents and their parts.
 
     Each column is (m,), one entry a pair.

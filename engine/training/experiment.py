@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.decoder import Decoder
+from engine.display import OneLine
 from engine.errors import Cancelled, DataError, ParamError
 from engine.progress import Progress, Reporter, Stop
 from engine.space import Space
@@ -33,7 +34,7 @@ new adapter, gain little, and a control that gave up there would flatter the met
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class Course(OneLine):
     """Result of an experiment: trained stages and the comparison of all systems.
 
     A stage is one training of the experiment: the dense start, the control, which trains on from there without the
@@ -64,7 +65,7 @@ class Course:
 
 
 @dataclass(frozen=True, eq=False)
-class Foreseen:
+class Foreseen(OneLine):
     """Estimated time of an experiment, by stage."""
 
     stages: Mapping[str, training.Preflight]  # a Preflight for each stage, the method's last

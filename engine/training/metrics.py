@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.decoder import Decoder, decode
+from engine.display import OneLine
 from engine.evaluation.metrics import measure
 from engine.space import Space
 from engine.training.adapters import TrainableEncoder
@@ -25,7 +26,7 @@ Columns = Mapping[tuple[str, int], np.ndarray]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dev:
+class Dev(OneLine):
     """Metrics on dev, each with the standard error of its mean over the queries."""
 
     comp3: float
@@ -47,7 +48,7 @@ class Dev:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Epoch:
+class Epoch(OneLine):
     """One pass over the training queries: their loss, and quality on dev after it.
 
     A number is None where a recipe has none such.

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from engine.decoder import Decoder
+from engine.display import OneLine
 from engine.errors import Cancelled, DataError
 from engine.evaluation.sweep.sweep import sweep
 from engine.progress import SILENT, Progress, Reporter, Stop, report_to
@@ -163,7 +164,7 @@ def prepare_run(recipe: Recipe, samples: Samples, seed: int, reporter: Reporter 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preflight:
+class Preflight(OneLine):
     """Estimate of a training."""
 
     queries: int  # training queries

@@ -9,6 +9,7 @@ from typing import Any
 from engine.decoder import Decoder, QueryLike, query_batch
 from engine.errors import DataError, FrontierError, ParamError
 from engine.evaluation.sweep.cell import decoder_from_json, decoder_to_json
+from engine.progress import counted
 from engine.space import Space
 from engine.training.adapters import Adapted, adapted_of
 from engine.training.checkpoints import Checkpoint, check_facts, matches_sketch, read, save_run, space_facts
@@ -32,6 +33,10 @@ class Trained(ByDigest):
     decoder: Decoder  # decoder that the embeddings are for, with λ₁ and λ₂ as dev chose them afterwards
     run: LoopState  # its history and its best epoch
     facts: Mapping[str, Any]  # identify method and data
+
+    def _describe(self) -> str:
+        n_epochs = counted(len(self.history) - 1, "epoch")
+        return f"{self.recipe.name}, {n_epochs}, for {self.decoder.label}"
 
     @property
     def adapted(self) -> Adapted:

@@ -1,7 +1,10 @@
 """decode: the selector on a space, through retrieve, rerank and pool; and who may ask what of which space."""
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
+import scipy.sparse
 import torch
 
 import engine
@@ -130,3 +133,72 @@ def test_a_scorer_without_a_finite_score_is_named(monkeypatch):
     ranking = torch.tensor([[3, 1, 2, 0]])
     monkeypatch.setattr(Dense, "score", lambda *_: ranking)
     assert engine.decode(TOP, space, queries, k=4).index.tolist() == [[0, 2, 1, 3]]
+
+
+ROWS = np.array([[1.0, 0.0, 0.1], [0.2, 0.9, 0.0], [0.0, 0.8, 0.5], [0.3, 0.1, 0.9]], np.float32)
+QUERY = np.array([0.1, 0.9, 0.2])
+ARRAYS = {
+    "lists": ROWS.tolist(),
+    "frame": pd.DataFrame(ROWS),
+    "column of arrays": pd.Series(list(ROWS)),
+    "tensor with gradient": torch.tensor(ROWS, requires_grad=True),
+    "list of tensors": list(torch.tensor(ROWS, requires_grad=True)),
+    "arrow lists": pa.array(ROWS.tolist()),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_vectors_of_every_usual_kind_are_read(kind):
+    expected = engine.select("mmr", ROWS, QUERY, k=3).index
+    assert engine.select("mmr", ARRAYS[kind], QUERY, k=3).index.equal(expected)
+    space = engine.Space.of(pd.Series(list("abcd")), ARRAYS[kind])
+    decoder = engine.Decoder(engine.make("top_k"))
+    assert engine.decode(decoder, space, ARRAYS[kind], k=1).index.equal(engine.decode(decoder, space, ROWS, k=1).index)
+
+
+def test_vectors_and_texts_of_polars_are_read():
+    polars = pytest.importorskip("polars")
+    for vectors in (polars.DataFrame(ROWS), polars.Series(ROWS.tolist())):
+        assert engine.select("mmr", vectors, QUERY, k=3).rows() == engine.select("mmr", ROWS, QUERY, k=3).rows()
+    assert engine.Corpus(polars.Series(["a"]), polars.Series(["text"])).texts == ("text",)
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [pd.Series(["a c"]), np.array(["a c"]), np.array(["a c"], object), {"q": "a c"}, ("a c",)],
+    ids=["column", "array", "objects", "dictionary", "tuple"],
+)
+def test_texts_of_every_usual_kind_are_queries(queries):
+    space = engine.Space.of(["a", "b", "c a"], ROWS[:3])
+    decoder = engine.Decoder(engine.make("top_k"), engine.make("bm25"))
+    assert engine.decode(decoder, space, queries, k=1).rows() == [2]
+
+
+SPACE = engine.Space.of(list("abcd"), ROWS)
+TOP_K = engine.Decoder(engine.make("top_k"))
+
+
+@pytest.mark.parametrize(
+    "ask,message",
+    [
+        (lambda: engine.select("mmr", QUERY, ROWS), "vectors and queries stand in each other's place"),
+        (lambda: engine.path("mmr", QUERY, ROWS), "vectors and queries stand in each other's place"),
+        (lambda: engine.select("mmr", ROWS.T, QUERY), r"pass vectors\.T"),
+        (lambda: engine.select("mmr", ROWS, np.ones((3, 2))), r"pass queries\.T"),
+        (lambda: engine.decode(TOP_K, ["text"], SPACE), "space must be an engine.Space; got list.*each other's place"),
+        (lambda: engine.decode(TOP_K, SPACE.corpus, QUERY), "got Corpus. Build one by engine.Space"),
+        (lambda: engine.decode(TOP_K, SPACE, SPACE), "queries must be text.*got a Space"),
+        (lambda: engine.select("mmr", scipy.sparse.csr_array(ROWS), QUERY), r"vectors must be .*Call \.toarray"),
+        (lambda: engine.select("mmr", torch.tensor(ROWS).to_sparse(), QUERY), r"dense array.*Call \.to_dense"),
+        (lambda: engine.select("mmr", ["a", "b"], QUERY), "vectors must be .*Texts are embedded by engine.embed"),
+        (lambda: engine.select("mmr", pd.DataFrame({"a": ["x"]}), QUERY), "Choose its columns of numbers"),
+        (lambda: engine.Corpus(["a"], {"a": "text"}), "corpus texts must be .* got dict. Pass a list of its values"),
+        (lambda: engine.Corpus(["a"], pd.DataFrame({"a": ["x"]})), "got DataFrame. Pass one of its columns"),
+        (lambda: engine.Corpus([1], ["x"]), "corpus ids must be strings; number 0 is 1. Convert them"),
+        (lambda: engine.embed(pd.DataFrame({"a": ["x"]})), "got DataFrame. Pass one of its columns"),
+    ],
+)
+def test_values_in_the_wrong_place_or_of_the_wrong_kind_are_refused_with_the_fix(ask, message):
+    with pytest.raises(engine.DataError, match=message):
+        ask()

@@ -1,12 +1,14 @@
 """The pace of long work, with a clock of our own."""
 
+import io
+import sys
 from itertools import groupby
 from types import SimpleNamespace
 
 import pytest
 
 from engine.errors import Cancelled
-from engine.progress import Eta, counted, current_reporter, format_duration, report_to, rough_duration
+from engine.progress import Eta, ProgressBar, counted, current_reporter, format_duration, report_to, rough_duration
 
 
 def test_the_time_left_follows_the_pace():
@@ -81,3 +83,36 @@ def test_an_estimate_is_rounded():
 
 def test_time_as_a_person_says_it():
     assert [format_duration(s) for s in (None, 7.6, 125, 4800)] == ["", "8 s", "2 min 05 s", "1 h 20 min"]
+
+
+class Terminal(io.StringIO):
+    """A text file that says to be a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def report_two_works(progress_bar):
+    """Report a work of three steps, one of none, and one that stays unfinished."""
+    for done in range(4):
+        progress_bar(done, 3, "embedding")
+    progress_bar(0, 0, "nothing")
+    progress_bar(1, 2, "sweeping")
+    progress_bar.close()
+
+
+def test_bar_is_drawn_for_each_label_in_a_terminal_alone():
+    screen, log_file = Terminal(), io.StringIO()
+    report_two_works(ProgressBar(screen))
+    report_two_works(ProgressBar(log_file))
+    drawn = screen.getvalue()
+    assert "embedding: 100%" in drawn and "3/3" in drawn and "sweeping:  50%" in drawn and "nothing" not in drawn
+    assert log_file.getvalue() == ""
+
+
+def test_bar_is_drawn_in_the_kernel_of_a_notebook(monkeypatch):
+    notebook = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel="a kernel"))
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    output = io.StringIO()
+    report_two_works(ProgressBar(output))
+    assert "embedding: 100%" in output.getvalue()

@@ -64,14 +64,21 @@ def test_arrays_stay_as_they_are_where_documents_have_other_lengths():
     assert answer.gain.numpy() == pytest.approx(np.sort(QUERIES @ ROWS.T, axis=1)[:, ::-1])
 
 
+def test_lists_of_numbers_and_of_arrays_are_vectors():
+    space = engine.Space.of(TEXTS, ROWS)
+    expected = engine.decode(DECODERS[1], space, QUERIES)
+    for queries in (list(QUERIES), QUERIES.tolist()):
+        assert engine.decode(DECODERS[1], space, queries).index.equal(expected.index)
+
+
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
         (QUERIES[:, :3], "dimension; got 3, the corpus has 5"),
         (QUERIES * np.nan, "queries .*finite"),
         (QUERIES[None], "queries must be a matrix"),
-        (list(QUERIES), r"array or engine\.Embeddings\(ids, vectors\); got ndarray among them"),
-        (QUERIES.tolist(), r"engine\.Embeddings\(ids, vectors\); got list among them"),
+        ([None], r"array or engine\.Embeddings\(ids, vectors\); got NoneType among them"),
+        (7, r"engine\.Embeddings\(ids, vectors\); got int among them"),
         (["a red car"], r"as an array or as engine\.Embeddings"),
     ],
 )

@@ -71,3 +71,24 @@ def test_a_method_says_what_it_is(name):
     assert all(p.help and p.symbol for p in spec.params)
     stage = engine.make(name)
     assert stage == engine.make(name) and hash(stage) == hash(engine.make(name)) and stage.label.startswith(name)
+
+
+@pytest.mark.parametrize("name", ["MMR", " mmr", "Max-Sum", "max sum", "BM25"])
+def test_name_is_found_whatever_its_capitals_and_separators(name):
+    assert engine.make(name).spec.name in {"mmr", "max_sum", "bm25"}
+    assert engine.make(name) == engine.make(engine.make(name).spec.name)
+
+
+@pytest.mark.parametrize(
+    "ask,suggestion",
+    [
+        (lambda: engine.make("mmrr"), "no method is called 'mmrr'; did you mean 'mmr'"),
+        (lambda: engine.make("topk"), "did you mean 'top_k'"),
+        (lambda: engine.make("mmr", relevance_wieght=0.5), "no parameter relevance_wieght; did you mean 'relevance_w"),
+        (lambda: engine.make("zzzz"), "no method is called 'zzzz'; there are"),
+        (lambda: engine.mesure, "no attribute 'mesure'; did you mean 'measure'"),
+    ],
+)
+def test_nearest_name_is_suggested_for_a_misspelt_one(ask, suggestion):
+    with pytest.raises((engine.ParamError, AttributeError), match=suggestion):
+        ask()

@@ -17,6 +17,7 @@ from dashboard.session.restore import parse_link as read_link  # noqa: F401  # i
 from dashboard.sharing import snapshots  # isort: skip
 from dashboard.sharing.dialogs import EXPORT, LINK, VIEWS  # isort: skip
 from support.paths import ROOT  # isort: skip
+from support.public_values import build_facade_values  # isort: skip
 from support import pages  # isort: skip
 # ---
 
@@ -24,12 +25,6 @@ FROZEN = ROOT / "tests" / "frozen"
 STRINGS = json.loads((FROZEN / "strings.json").read_bytes())
 CORPUS = Source("tests/frozen/corpus", dtype="float32")
 """Relative, as the tests run in the root of the checkout."""
-
-
-def select_judged(world, *splits):
-    """Select the vectors of the queries that splits judge."""
-    dataset, _, queries = world
-    return queries.take([dataset.queries.position[query] for s in splits for query in dataset.judged(s).ids])
 
 
 def populate_home(world):
@@ -78,33 +73,7 @@ def list_returned_members(module):
 
 def list_object_members(world, folder):
     """List the public names of values from a façade, by the value's name there."""
-    dataset, space, _ = world
-    dev, qrels, labelled = select_judged(world, "dev"), dataset.qrels["dev"], select_judged(world, "dev", "test")
-    decoder = engine.Decoder(engine.make("mmr"))
-    ranking = engine.decode(decoder, space, dev, 5)
-    decoders = [*engine.grid("top_k"), *engine.grid("mmr", 3)]
-    points = list(engine.sweep(decoders, space, dev, qrels, 5, split="dev"))
-    log = orag.log(folder / "log.sqlite", space)
-    session = log.feed(orag.thumb(log.session, dev.take([0]), dataset.corpus.ids[0]))
-    event = session.history[0]
-    checkpoint = folder / "dense.safetensors"
-    engine.train("dense", space, world[2], dataset.qrels, hidden=2, epochs=1, batch=8, checkpoint=checkpoint)
-    trained = engine.load_trained(checkpoint, space)
-    values = {
-        "corpus": dataset.corpus, "queries": dataset.queries, "qrels": qrels, "dataset": dataset, "decoder": decoder,
-        "embeddings": space.embeddings, "encoder": space.encoder, "space": space, "ranking": ranking, "log": log,
-        "measures": engine.measure(ranking, space, dev, qrels, 5, ["recall"]), "point": points[0],
-        "frontier": engine.frontier(points, k=5), "comparison": engine.compare(points, "recall", "top_k", 5)[0],
-        "tuned": engine.tune("mmr", space, labelled, dataset.qrels, k=5, points=3),
-        "objective": engine.Objective(), "session": session,
-        "event": event, "query": event.query, "preset": orag.PRESETS["careful"],
-        "draw": orag.ask(session, dev.take([0])), "diff": orag.diff(orag.at(session, 0), session),
-        "layout": engine.layout(space, "pca"), "trained": trained,
-        "recipe": trained.recipe, "epoch": trained.best, "run": trained.run, "selector": decoder.select,
-        "scorer": decoder.retrieve, "method": engine.methods()["mmr"],
-        "parameter": engine.methods()["mmr"].params[0], "error": engine.DataError(""),
-    }  # fmt: skip
-    return {name: list_public(value) for name, value in values.items()}
+    return {name: list_public(value) for name, value in build_facade_values(world, folder).items()}
 
 
 def list_command_flags(command, path=()):

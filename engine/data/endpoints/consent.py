@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from engine.display import OneLine
 from engine.errors import FrontierError
 from engine.progress import counted
 
@@ -38,7 +39,7 @@ class ConsentNeededError(FrontierError):
 
 
 @dataclass
-class Allowance:
+class Allowance(OneLine):
     """Tokens that may be sent inside an `allow_tokens` block, and those that were."""
 
     max_tokens: int | None  # in all, None for no limit

@@ -11,6 +11,7 @@ import torch
 
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE, Decoder, decode
+from engine.display import OneLine
 from engine.errors import Cancelled, DataError, ParamError
 from engine.evaluation.metrics import available_metrics, check_metrics, measure
 from engine.evaluation.statistics import SEED
@@ -41,7 +42,7 @@ EXACT_SHARE = Real(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AnnResult:
+class AnnResult(OneLine):
     """Result of an approximate index at one search effort: its share of the exact answer, and its time."""
 
     scorer: str  # whose vectors are searched, as label

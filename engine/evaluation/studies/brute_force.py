@@ -12,6 +12,7 @@ from torch import Tensor
 
 from engine.candidates import without_autocast
 from engine.decoder import POOL, QueryLike, query_batch, select
+from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.matrix import CHUNK_NUMBERS, Matrix
 from engine.params import Choice, Flag, Whole, check_values, values_of
@@ -41,7 +42,7 @@ SetValue = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Optimum:
+class Optimum(OneLine):
     """The best of all sets of k documents by an objective, found by enumeration."""
 
     index: tuple[int, ...]  # its rows, ascending
@@ -51,7 +52,7 @@ class Optimum:
 
 
 @dataclass(frozen=True)
-class OptimumGap:
+class OptimumGap(OneLine):
     """A selector's set beside the best one by the same objective."""
 
     index: tuple[int, ...]  # its rows, ascending

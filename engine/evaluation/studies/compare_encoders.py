@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.decoder import SET_SIZE, Decoder, decode
+from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import available_metrics, mean_of_defined, measure
 from engine.evaluation.paired import short_names
@@ -31,7 +32,7 @@ class Variant(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class EncoderComparison:
+class EncoderComparison(OneLine):
     """Decoders with several encoders, of which the first is the baseline."""
 
     encoders: tuple[str, ...]

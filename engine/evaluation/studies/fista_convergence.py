@@ -10,6 +10,7 @@ import torch
 
 from engine.candidates import Candidates, without_autocast
 from engine.decoder import SET_SIZE, QueryLike, resolve_search_inputs
+from engine.display import OneLine
 from engine.errors import ParamError
 from engine.evaluation.metrics import measure
 from engine.matrix import products
@@ -26,7 +27,7 @@ FISTA_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 @dataclass(frozen=True)
-class ConvergenceRow:
+class ConvergenceRow(OneLine):
     """State of FISTA after `steps` steps, or (steps None) the minimiser."""
 
     steps: int | None

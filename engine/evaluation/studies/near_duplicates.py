@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from engine.candidates import without_autocast
+from engine.display import OneLine
 from engine.evaluation.duplicate_threshold import (
     COSINE_TOLERANCE,
     RandomPairs,
@@ -36,7 +37,7 @@ COMPARING = "comparing documents"
 
 
 @dataclass(frozen=True)
-class DuplicateGroup:
+class DuplicateGroup(OneLine):
     """Two or more documents that are near-duplicates, copies, or have equal vectors.
 
     kind: "near" where pairs with a cosine of the threshold or more connect them, "copies" for equal texts, "vectors"
@@ -59,7 +60,7 @@ class DuplicateGroup:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NearDuplicates:
+class NearDuplicates(OneLine):
     """The near-duplicates of a corpus: documents with a cosine of a threshold or more, joined pair by pair."""
 
     threshold: float

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from engine.decoder import Decoder, decode
+from engine.display import OneLine
 from engine.evaluation.sweep.compute import embed_for_space
 from engine.params import Real
 from engine.space import Space
@@ -12,7 +13,7 @@ STABLE_SHARE = Real(0.99, "share", 0.0, 1.0, name="share", help="Of the queries,
 
 
 @dataclass(frozen=True, slots=True)
-class PoolDepth:
+class PoolDepth(OneLine):
     """A number of candidates, the share of queries that get the full answer from as many, and all queries."""
 
     depth: int

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.decoder import LIMIT_FIELDS, Decoder
+from engine.display import OneLine, describe_means
 from engine.evaluation.metrics import map_values, mean_of_defined
 from engine.progress import counted
 from engine.stages import make
@@ -26,7 +27,7 @@ TIMING_ENTRY = "timed"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Cell:
+class Cell(OneLine):
     """Metrics of one decoder at one k over a split's queries, with all that identifies the measurement."""
 
     decoder: Mapping[str, Any]  # its stages as plain values
@@ -44,6 +45,12 @@ class Cell:
     key: str  # digest of what was asked
     digest: str  # of key and values, equal whenever the results are, however long they took and wherever
     counts: Mapping[str, np.ndarray] = field(default_factory=dict)  # name → (B,) documents; RetrievedSets has the names
+
+    def _describe(self) -> str:
+        split = f" on {self.split}" if self.split else ""
+        n_queries = counted(len(self.queries), "query", "queries")
+        # The means come first: a decoder's label may be too long for the line.
+        return f"{describe_means(self.mean)} at k={self.k}{split}, {n_queries}; {self.label}"
 
     @property
     def latency(self) -> float | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.display import OneLine
 from engine.errors import ParamError
 from engine.evaluation.frontier import Frontier, FrontierPoint, find_dominated
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS
@@ -159,7 +160,7 @@ def explain_ineffective(param: Param, name: str, aim_name: str, aim: str, value:
 
 
 @dataclass(frozen=True)
-class TunedChoice:
+class TunedChoice(OneLine):
     """Setting that an objective chose, and its reason."""
 
     best: int  # its position

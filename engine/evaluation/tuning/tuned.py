@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.decoder import Decoder
+from engine.display import OneLine, describe_means
 from engine.evaluation import statistics
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates
@@ -29,7 +30,7 @@ VERDICTS = {True: "confirmed", False: "not confirmed", None: "measured"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class Gap(OneLine):
     """Difference between dev and test in a metric."""
 
     metric: str
@@ -59,7 +60,7 @@ class Gap:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Candidate:
+class Candidate(OneLine):
     """A decoder at its best setting on dev, and how that was chosen; the baseline has only one setting."""
 
     name: str  # as charts write it
@@ -75,8 +76,14 @@ class Candidate:
     curve: Curve | None = None  # the exact frontier on dev that it was chosen from, None for a grid
 
 
+def _describe_choice(tuned: "Tuned") -> str:
+    """Return what the representation of a choice says: the means on dev, the verdict of test, and the decoder."""
+    confirmed = {True: ", confirmed", False: ", not confirmed", None: ""}[tuned.is_confirmed]
+    return f"{describe_means(tuned.chosen.mean)} at k={tuned.k} on {tuned.dev}{confirmed}, {tuned.decoder.label}"
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Tuned:
+class Tuned(OneLine):
     """Choice among the settings of one stage, or among decoders each at its best, and its report."""
 
     objective: Objective
@@ -92,6 +99,8 @@ class Tuned:
     points: tuple[Cell, ...]  # on dev: every setting tried, or each decoder's best
     comparisons: tuple[Comparison, ...]  # with the baseline on test; Holm over the metrics, or over the decoders
     gaps: tuple[Gap, ...]  # dev beside test, of one decoder
+
+    _describe = _describe_choice
 
     base = property(attrgetter("reference.dev"), doc="The baseline's cell on dev.")
     base_test = property(attrgetter("reference.test"), doc="The baseline's cell on test, None without one.")

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from engine.candidates import Candidates
+from engine.display import OneLine
 from engine.matrix import GRAM_ROWS, Matrix, blocks, gram
 from engine.progress import raise_if_stopped
 from engine.solvers.elastic_net.solve import (
@@ -31,7 +32,7 @@ CROSSING_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WeightPath:
+class WeightPath(OneLine):
     """The elastic-net weights of one query's documents at every λ₁, for one λ₂.
 
     As λ₁ falls, weights are straight lines in it between kinks, where a document gains or loses its weight; the stretch

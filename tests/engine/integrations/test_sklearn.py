@@ -1,12 +1,14 @@
 """The estimator: texts and arrays, ids, pipelines and clones."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
+from sklearn.utils.estimator_checks import check_estimator
 
 import engine
 from engine.integrations.sklearn import FrontierRetriever
@@ -53,3 +55,29 @@ def test_a_clone_is_not_fitted():
         clone(fitted).predict(ROWS)
     with pytest.raises(engine.DataError, match="X must be texts or an array"):
         fitted.predict(ROWS[0])
+
+
+LABEL_CHECKS = dict.fromkeys(
+    ("check_estimator_sparse_array", "check_estimator_sparse_matrix"),
+    "it wants one label for each query; predict returns k rows, and test_a_pipeline_of_sparse_vectors has such input",
+)
+"""Checks of scikit-learn that do not apply, with the reason; the class's docstring names them too."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("estimator", [FrontierRetriever(), FrontierRetriever(MMR, k=3)], ids=["default", "mmr"])
+def test_estimator_passes_the_checks_of_sklearn_that_apply(estimator):
+    results = check_estimator(estimator, on_skip=None, on_fail=None, expected_failed_checks=LABEL_CHECKS)
+    by_status = {status: {r["check_name"] for r in results if r["status"] == status} for status in ("failed", "xfail")}
+    assert by_status == {"failed": set(), "xfail": set(LABEL_CHECKS)}
+    assert all(name in FrontierRetriever.__doc__ for name in LABEL_CHECKS)
+
+
+def test_labels_that_repeat_are_no_ids_and_frames_are_vectors():
+    with pytest.warns(UserWarning, match="y repeats values"):
+        fitted = FrontierRetriever(MMR, k=2).fit(pd.DataFrame(ROWS), [0, 1] * 10)
+    assert fitted.space_.corpus.ids[:3] == ("0", "1", "2")
+    assert (
+        fitted.predict(pd.DataFrame(ROWS[:3])).tolist()
+        == FrontierRetriever(MMR, 2).fit(ROWS).predict(ROWS[:3]).tolist()
+    )
