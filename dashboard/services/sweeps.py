@@ -210,6 +210,7 @@ def run_sweep(sweep: Sweep, job: Job) -> tuple[Cell, ...]:
     Finished cells go to job.partial at once, for the page; curves go to the file only, as all that a model's judgements
     give.
     """
+    # People's come first, so that a stop leaves what can be decided without the model.
     for part in sweep.parts:
         if part.vectors is None:
             part = replace(part, vectors=embed_missing(part.loaded, part.queries, job))

@@ -276,6 +276,7 @@ def _add_model(sweep: Sweep, paired: PairedJudgements) -> Sweep:
         queries = paired.queries.only(qrels.grades)
         return {"queries": queries, "qrels": qrels, "vectors": find_query_vectors(sweep.loaded, queries)}
 
+    # Both judge the same settings, each on its own queries.
     model = replace(sweep, judge=paired.judge, **judge_by(paired.model))
     return replace(sweep, model=model, **judge_by(paired.people))
 

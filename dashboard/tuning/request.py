@@ -233,6 +233,7 @@ def _add_model(request: TuningRequest, splits: Splits, loaded: Loaded, job: Job)
     dev_qrels = splits.qrels[splits.dev]
     grades = {query: graded for query, graded in dev_qrels.grades.items() if query in paired.people.grades}
     qrels = {**splits.qrels, splits.dev: replace(dev_qrels, grades=grades)}
+    # The report's queries and the model's may be others than those to choose on.
     query_ids = set(paired.model.grades)
     for split_qrels in qrels.values():
         query_ids |= split_qrels.grades.keys()

@@ -30,6 +30,7 @@ def draw_judges(loaded: Loaded, split: str, key: str, container: Any = st) -> Pa
     restore.check_setting(key, lambda name: not name or name in names, "people's judgements alone count")
     if not names:
         return None
+    # The choice may be of another corpus, whose models are others.
     if st.session_state.get(key) not in names:
         st.session_state[key] = ""
     judge: str = container.selectbox(

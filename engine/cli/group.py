@@ -172,6 +172,7 @@ def use_threads() -> None:
     from engine.params import Whole
 
     override = os.environ.get("FRONTIER_THREADS", "")
+    # A wrong number is refused: who sets it counts on it.
     thread_count = Whole(1, "FRONTIER_THREADS", 1, MAX_THREADS, name="FRONTIER_THREADS")
     n_threads = thread_count.parse(override) if override else max(1, (os.cpu_count() or 2) // 2)
     torch.set_num_threads(n_threads)

@@ -105,6 +105,7 @@ def add_model_judgements(
     if model_file is None:
         return queries, {}
     model_qrels, model_queries = _select_split(replace(source, qrels=model_file).load(meter), split)
+    # Those that only the model judged are embedded too, in one go with the person's.
     arguments = {"model_judged": model_qrels, "judge": split_suffix(Path(model_file))[0]}
     return dataset.queries.only({*queries.ids, *model_queries.ids}), arguments
 

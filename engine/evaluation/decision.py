@@ -145,7 +145,7 @@ class Decision(Tabular):
         after = self.next_level
         return after is not None and (_is_other(self.sure, after.sure) or _is_other(self.bet, after.bet))
 
-    def with_agreement(self, agreement: JudgeAgreement | None) -> "Decision":
+    def with_agreement(self, agreement: JudgeAgreement | None) -> Decision:
         """Return the decision with a model's agreement with the person; unchanged without a model or an agreement."""
         if self.judge is None or agreement is None:
             return self

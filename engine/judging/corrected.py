@@ -171,9 +171,11 @@ def pair_judgements(judged: Judged, judge: str, split: str, dataset: Dataset) ->
             file_pairs.update((query, document) for document in file_grades)
     file_pairs -= judged.touched_pairs
     sampled_queries = find_sampled_queries(model_pairs, file_pairs, judged, judge)
+    # Queries of the other splits stay for whoever confirms the choice.
     split_queries = sampled_queries & _find_split_queries(sampled_queries, split, dataset.qrels)
     done_pairs = file_pairs | {(item.query, item.document) for item in judged.judgements}
     complete_queries = set(find_complete_queries(model_pairs, done_pairs)) & split_queries & people.grades.keys()
+    # Where the model gave no grade, its query counts without that document.
     grades = merge_grades(judged.only_model(judge)).grades
     if len(complete_queries) < MIN_PERSON_QUERIES:
         n_missing = MIN_PERSON_QUERIES - len(complete_queries)

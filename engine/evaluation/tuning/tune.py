@@ -535,6 +535,7 @@ class _Study:
         curves = list(map(self._compute_curve, path_decoders))
         model_points = None
         if self.model is not None:
+            # The same settings on the model's queries; what was measured before is in the store.
             model_options = {**self.options, **self.sweep_options, "progress": self.report}
             model_points = self.model.measure(points, model_options)
             model_points += [self._compute_curve(decoder, self.model.split_options) for decoder in path_decoders]
