@@ -7,6 +7,7 @@ from dashboard.services.source import Loaded
 from engine.errors import FrontierError
 from engine.judging.corrected import PairedJudgements, pair_judgements
 from engine.judging.log import Judged, JudgingLog, locate_log
+from engine.values import digest_of
 
 _LOGS: Memo[Path, JudgingLog] = Memo(8)
 
@@ -18,6 +19,15 @@ def list_judges(loaded: Loaded) -> tuple[str, ...]:
     except FrontierError:
         # Judge says what is wrong with the log.
         return ()
+
+
+def digest_model_grades(loaded: Loaded) -> str:
+    """Return a digest of all that models answered about a corpus, and of people's grades beside it; "" for none."""
+    if not list_judges(loaded):
+        return ""
+    judged = _read_log(loaded)
+    items = [*judged.model_judgements, *judged.judgements]
+    return digest_of([f"{item.query} {item.document} {item.grade} {item.time} {item.person}" for item in items])
 
 
 def pair_with_people(loaded: Loaded, judge: str, split: str) -> PairedJudgements:

@@ -120,12 +120,13 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
         with st.popover("Setup", icon=":material/tune:"):
             all_split_queries = queries
             values = draw_parameter(N_VALUES, settings.VALUES_KEY)
-            if len(queries) > SAMPLE_SIZES[0]:
+            # Passages that stand in for judgements were graded by nobody.
+            paired = None if with_passages else draw_judges(loaded, split, settings.JUDGES_KEY)
+            # A model's queries are all of use: a sample of people's would correct them less well.
+            if paired is None and len(queries) > SAMPLE_SIZES[0]:
                 queries = _draw_sample(queries)
             scorers = _draw_scorers()
             draw_self_rule(loaded)
-            # Passages that stand in for judgements were graded by nobody.
-            paired = None if with_passages else draw_judges(loaded, split, settings.JUDGES_KEY)
             runs.draw_runs(loaded, all_split_queries)
         if with_passages:
             _draw_judge_button()
@@ -135,11 +136,11 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     if paired is not None:
         sweep = _add_model(sweep, paired)
     if paired is not None or not with_passages:
-        judges_text = describe_unused(loaded) if paired is None else describe_judges(paired)
+        judges_text = describe_unused(loaded, settings.JUDGES_KEY) if paired is None else describe_judges(paired)
         if judges_text:
             st.caption(judges_text)
-    trained.warn_of_leakage(loaded, queries)
-    draw_own_documents(loaded, queries)
+    trained.warn_of_leakage(loaded, sweep.queries)
+    draw_own_documents(loaded, sweep.queries)
     with axes:
         x, y = _draw_axes(sweep)
     # Only the decoders chosen in Explore and the baseline, the first registered one, are measured without a click.
@@ -715,8 +716,13 @@ def _compare_settings(
         """Test every setting against the baseline in the metrics of both axes."""
         rows = {}
         for metric in curves.metrics:
+            arguments = cells.points, metric, base.point, curves.k
             judged = model if METRICS[metric].needs == "qrels" else None
-            comparisons = compare(cells.points, metric, base.point, curves.k, model_judged=judged)
+            try:
+                comparisons = compare(*arguments, model_judged=judged)
+            except DataError:
+                # The model may be of no use in one metric alone.
+                comparisons = compare(*arguments)
             rows[metric] = {row.label: row for row in comparisons}
         return rows
 

@@ -111,7 +111,7 @@ def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
     values = {name: asked[name] for name in ("method", "most", "points", "trials")} | asked["objective"]
     for name, value in values.items():
         state[f"{PREFIX}.{name}"] = value
-    state[decoders.K_KEY], state[JUDGES_KEY] = asked["k"], asked["judge"]
+    state[decoders.K_KEY], state[JUDGES_KEY] = asked["k"], asked.get("judge", "")
     state[decoders.PER_SOURCE_KEY] = asked["per_source"]
     decoders.set_self_rule(asked["without_self"])
     if asked["source"] is not None:

@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.services import jobs, passage_queries, trained
 from dashboard.services.memo import get_or_compute
+from dashboard.services.model_grades import digest_model_grades
 from dashboard.services.request import select_judged_queries
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
@@ -93,7 +94,8 @@ def draw_tuning(loaded: Loaded) -> None:
 def _identify_data(loaded: Loaded) -> str:
     """Return a digest of the data that a tuning's result depends on."""
     qrels_parts = list(chain.from_iterable((split, qrels.digest) for split, qrels in loaded.dataset.qrels.items()))
-    return digest_of([loaded.space.embeddings.digest, digest_of_aspects(loaded.dataset.aspects), *qrels_parts])
+    data = [loaded.space.embeddings.digest, digest_of_aspects(loaded.dataset.aspects), *qrels_parts]
+    return digest_of([*data, digest_model_grades(loaded)])
 
 
 def _draw_obstacle(reason: str, remedy: str) -> None:

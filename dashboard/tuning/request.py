@@ -191,9 +191,9 @@ def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcom
     Finished cells go to job.partial, for the page, and to disk, so that a stopped run resumes.
     """
     splits = request.splits(loaded.dataset)
-    options, remarks = dict[str, Any](), splits.remarks
+    options: dict[str, Any] = {}
     if request.judge:
-        splits, options, remarks = _add_model(request, splits, loaded, job)
+        splits, options = _add_model(request, splits, loaded, job)
     else:
         options["queries"] = request.vectors(loaded, splits.qrels, job)
     options |= {
@@ -220,11 +220,11 @@ def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcom
         tuned = tune(request.method, **options)
     # The history is in the same file as the cells.
     record_study(store, tuned, request.title, request.as_json())
-    return TuningOutcome(request, tuned, remarks, len(loaded.space))
+    return TuningOutcome(request, tuned, splits.remarks, len(loaded.space))
 
 
-def _add_model(request: TuningRequest, splits: Splits, loaded: Loaded, job: Job) -> tuple[Splits, dict[str, Any], str]:
-    """Add a model's grades to a tuning; return its splits, further arguments of the engine, and remarks.
+def _add_model(request: TuningRequest, splits: Splits, loaded: Loaded, job: Job) -> tuple[Splits, dict[str, Any]]:
+    """Add a model's grades to a tuning; return its splits, and further arguments of the engine.
 
     Queries that people graded in part only are left out of those to choose on. Raises FrontierError if they graded too
     little.
@@ -238,6 +238,5 @@ def _add_model(request: TuningRequest, splits: Splits, loaded: Loaded, job: Job)
     for split_qrels in qrels.values():
         query_ids |= split_qrels.grades.keys()
     vectors = embed_missing(loaded, paired.queries.only(query_ids), job)
-    remark = f"{request.judge} graded more queries; it is corrected by the {len(grades):,} that people graded wholly."
-    arguments = {"queries": vectors, "model_judged": paired.model, "judge": request.judge}
-    return replace(splits, qrels=qrels), arguments, " ".join(filter(None, [splits.remarks, remark]))
+    arguments = {"queries": vectors, "model_qrels": paired.model, "judge": request.judge}
+    return replace(splits, qrels=qrels), arguments

@@ -51,16 +51,17 @@ def draw_judges(loaded: Loaded, split: str, key: str, container: Any = st) -> Pa
         return None
 
 
-def describe_unused(loaded: Loaded) -> str:
-    """Describe which models graded documents of the corpus, where their grades do not count yet; "" for none."""
-    names = list_judges(loaded)
+def describe_unused(loaded: Loaded, key: str) -> str:
+    """Describe which models graded documents of the corpus, if the choice `key` is people alone; "" for none."""
+    names = () if st.session_state.get(key) else list_judges(loaded)
     return visible(f"{' and '.join(names)} graded queries of this corpus too: Setup, Judges.") if names else ""
 
 
 def describe_judges(paired: PairedJudgements) -> str:
-    """Describe whose judgements are used, and how far they agree."""
+    """Describe whose judgements are used, on how many queries they do not count, and how far they agree."""
     n_people, n_model = len(paired.people.grades), len(paired.model.grades)
+    left_out = f"{counted(paired.n_left_out, 'other query', 'other queries')} that people judged do not count here. "
     return visible(
         f"{paired.judge} graded {counted(n_model, 'query', 'queries')}; the {n_people:,} of them that people graded "
-        f"wholly correct it. {paired.agreement.sentence}"
+        f"wholly after it correct it. {left_out if paired.n_left_out else ''}{paired.agreement.sentence}"
     )

@@ -105,9 +105,13 @@ def add_model_judgements(
     if model_file is None:
         return queries, {}
     model_qrels, model_queries = _select_split(replace(source, qrels=model_file).load(meter), split)
-    # Those that only the model judged are embedded too, in one go with the person's.
-    arguments = {"model_judged": model_qrels, "judge": split_suffix(Path(model_file))[0]}
-    return dataset.queries.only({*queries.ids, *model_queries.ids}), arguments
+    arguments = {"model_qrels": model_qrels, "judge": split_suffix(Path(model_file))[0]}
+    # A folder that people exported has the queries that they judged, and the model's has the others.
+    new_queries = model_queries.only(set(model_queries.ids) - set(dataset.queries.ids))
+    known_queries = dataset.queries.only({*queries.ids, *model_queries.ids})
+    if not len(new_queries):
+        return known_queries, arguments
+    return Queries(known_queries.ids + new_queries.ids, known_queries.texts + new_queries.texts), arguments
 
 
 def _select_split(dataset: Dataset, split: str) -> tuple[Qrels, Any]:

@@ -2,7 +2,7 @@
 
 The people's queries are those of which they graded every document that the systems return: a query of which they saw
 a part would have another Recall than the model's. They must be a random sample of the model's. So those that people
-began before the model count for neither, as they came in another order, nor do those that files judge wholly.
+began before the model had answered all count for neither, as they came in another order, nor do those that files judge.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -56,13 +56,16 @@ def find_complete_queries(pairs: Iterable[Pair], done_pairs: Collection[Pair]) -
 
 
 def find_sampled_queries(pairs: Iterable[Pair], file_pairs: Collection[Pair], judged: Judged, model: str) -> set[str]:
-    """Return the queries of which people's are a random sample: those that they did not begin before the model.
+    """Return the queries of which people's are a random sample: those that they began after the model's last answer.
 
     pairs: ids of a query and a document that systems return; file_pairs: those that judgements in files have; judged:
     the log, with the grades of the model of this name
     """
-    start_time = min(item.time for item in judged.only_model(model).judgements)
-    begun_before = {item.query for item in judged.judgements if item.time <= start_time}
+    answers, wanted_pairs = judged.of_model(model), set(pairs)
+    # Until the model has answered all, people grade in another order. What it is asked later, of other queries or of
+    # documents that other settings return, would make another population than the one that people's queries stand for.
+    end_time = max(item.time for pair, item in answers.items() if pair in wanted_pairs)
+    begun_before = {item.query for item in judged.judgements if item.time <= end_time}
     return {pair[0] for pair in pairs if pair not in file_pairs} - begun_before
 
 
@@ -151,6 +154,7 @@ class PairedJudgements:
     judge: str  # the model's name
     people: Qrels
     model: Qrels  # of people's queries too
+    n_left_out: int  # of the split's queries that people judged, but in part, in files or before the model
     queries: Queries  # of the data set, and those that people typed
     agreement: JudgeAgreement  # of the model with people, on the grades
 
@@ -158,7 +162,8 @@ class PairedJudgements:
 def pair_judgements(judged: Judged, judge: str, split: str, dataset: Dataset) -> PairedJudgements:
     """Return what people and a model say of a split, so that people's queries are a random sample of the model's.
 
-    People's queries are those of which they graded or skipped every document that the model was asked about. Queries
+    People's queries are those that they began after the model's last answer, and of which they graded or skipped every
+    document that the model was asked about. Queries
     that the data set has in no split belong to the half in which an export of the log would put them. judged: the log;
     dataset: with people's grades in its judgements. Raises DataError if people have graded too little, or the model is
     no better than chance.
@@ -180,8 +185,8 @@ def pair_judgements(judged: Judged, judge: str, split: str, dataset: Dataset) ->
     if len(complete_queries) < MIN_PERSON_QUERIES:
         n_missing = MIN_PERSON_QUERIES - len(complete_queries)
         raise DataError(
-            f"{judge} counts once people have graded every document of {MIN_PERSON_QUERIES} queries of {split} that it "
-            f"graded before them; {counted(n_missing, 'query is', 'queries are')} missing. Grade them on Judge"
+            f"{judge} counts once people have graded {MIN_PERSON_QUERIES} queries of {split} wholly, begun after its "
+            f"last answer; {counted(n_missing, 'query is', 'queries are')} missing. Grade them on Judge"
         )
     own_qrels = replace(people, grades={query: people.grades[query] for query in sorted(complete_queries)})
     model_qrels = replace(people, grades={query: grades[query] for query in sorted(split_queries) if query in grades})
@@ -189,6 +194,7 @@ def pair_judgements(judged: Judged, judge: str, split: str, dataset: Dataset) ->
         judge=judge,
         people=own_qrels,
         model=model_qrels,
+        n_left_out=len(people.grades) - len(complete_queries),
         queries=judged.queries(dataset.queries),
         # Documents that people skipped have no grade, rather than the lowest.
         agreement=check_judge(replace(own_qrels, judgements="pooled"), model_qrels, judge),

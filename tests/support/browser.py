@@ -96,10 +96,13 @@ class Server:
         """End it by Ctrl-C and return what it printed."""
         self.process.send_signal(signal.SIGINT)
         try:
-            assert self.process.wait(patient(60)) == 0, "Ctrl-C must end the server cleanly"
+            status = self.process.wait(patient(60))
         finally:
             self.process.kill()
-        return self.process.stdout.read()
+        printed = self.process.stdout.read()
+        # On a busy machine a page may still compute after the seconds of grace, and then the server says so.
+        assert status == 0 or (status == 130 and "Ended by force" in printed), "Ctrl-C must end the server cleanly"
+        return printed
 
 
 @contextmanager

@@ -32,13 +32,18 @@ class TuningJudge:
         if model_qrels is None:
             return None
         if not isinstance(model_qrels, Qrels):
-            raise DataError(f"model_judged must be engine.Qrels; got {type(model_qrels).__name__}")
+            raise DataError(f"model_qrels must be engine.Qrels; got {type(model_qrels).__name__}")
         # A choice that has seen the queries of the report would look better there than it is.
         reported = set[str]() if test is None else set(qrels[test].grades)
         grades = {query: graded for query, graded in model_qrels.grades.items() if query not in reported}
         own_qrels = replace(model_qrels, grades=grades)
         agreement = check_judge(qrels[dev], own_qrels, judge)
         own_queries = select_judged_queries(queries, {dev: own_qrels}, dev, None)[dev]
+        if n_lacking := len(own_qrels.grades.keys() - set(own_queries.ids)):
+            raise DataError(
+                f"queries must have all that the model judged; {n_lacking:,} of {len(own_qrels.grades):,} are missing: "
+                "embed them too"
+            )
         options = {"queries": own_queries, "qrels": own_qrels, "split": dev}
         return cls(judge=judge, split_options=options, agreement=agreement)
 

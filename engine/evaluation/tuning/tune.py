@@ -79,7 +79,7 @@ def tune(
     seen: Callable[[Cell], None] | None = None,
     source: str | None = None,
     duplicate_threshold: float | None = None,
-    model_judged: Qrels | None = None,
+    model_qrels: Qrels | None = None,
     judge: str = UNNAMED_JUDGE,
 ) -> Tuned:
     """Find the best parameters of a selector or scorer for an objective: chosen on dev, reported on test.
@@ -144,7 +144,7 @@ def tune(
         The metadata column of the corpus that names the sources, for the metric `unique_sources`; by default like's.
     duplicate_threshold : float or None
         The cosine from which on two documents are near-duplicates, for the metric `redundancy`, as `measure` takes it.
-    model_judged : Qrels or None
+    model_qrels : Qrels or None
         A model's judgements of more queries than dev judges, which dev corrects: its queries must be a random sample of
         the model's. Those of test are left out. For the aim "diverse" alone.
     judge : str
@@ -180,7 +180,7 @@ def tune(
     study = _Study.build(
         objective, k, options, (queries, qrels, dev, test), reported,
         {"store": Store.open_store(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
-        TuningJudge.build(model_judged, judge, queries, qrels, dev, test),
+        TuningJudge.build(model_qrels, judge, queries, qrels, dev, test),
     )  # fmt: skip
     return study.run([family], family.make_decoder(make(baseline_name)), n_trials=trials, every_value=values == "all")
 
@@ -210,7 +210,7 @@ def choose(
     per_source: int | None = None,
     source: str | None = None,
     without_self: bool | None = None,
-    model_judged: Qrels | None = None,
+    model_qrels: Qrels | None = None,
     judge: str = UNNAMED_JUDGE,
 ) -> Tuned:
     """Choose the best decoder for an objective on dev, and test all candidates on test.
@@ -266,7 +266,7 @@ def choose(
         The metadata column of the corpus that names the sources, for `per_source` and the metric `unique_sources`.
     without_self : bool or None
         The treatment of queries that are documents, as a Decoder takes it.
-    model_judged : Qrels or None
+    model_qrels : Qrels or None
         A model's judgements of more queries than dev judges, which dev corrects: its queries must be a random sample of
         the model's. Those of test are left out. For the aim "diverse" alone.
     judge : str
@@ -292,7 +292,7 @@ def choose(
         objective, k, {"space": space, "aspects": aspects, "stop": stop, "source": source},
         (queries, qrels, dev, test), (),
         {"store": Store.open_store(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
-        TuningJudge.build(model_judged, judge, queries, qrels, dev, test),
+        TuningJudge.build(model_qrels, judge, queries, qrels, dev, test),
     )  # fmt: skip
     limit_column = None if per_source is None else source
     reference = replace(make_baseline(), per_source=per_source, source=limit_column, without_self=without_self)
@@ -428,7 +428,7 @@ class _Study:
             raise ParamError(f"objective must be an Objective or its aim; got {objective!r}")
         if model is not None and not objective.constrained:
             raise ParamError(
-                f'objective must be "diverse" where model_judged is given, whose loss it corrects; got {objective.text}'
+                f'objective must be "diverse" where model_qrels is given, whose loss it corrects; got {objective.text}'
             )
         by_split, qrels = select_judged_queries(*judged_data), judged_data[1]
         reported = dict.fromkeys((*metrics, *objective.metrics))

@@ -35,14 +35,14 @@ def test_trade_off_is_decided_by_both_judges_and_tune_agrees_on_the_queries(tabl
     shown = pages.texts(tradeoff(table))
     n_model, n_people = map(int, re.search(rf"judged by {JUDGE} on (\d+) queries, corrected by (\d+)", shown).groups())
     # Half of the searches belong to dev; one that a person graded in part is the model's alone.
-    assert n_people < n_model < 32 and f"the {n_people} of them that people graded wholly correct it" in shown
+    assert n_people < n_model < 32 and f"the {n_people} of them that people graded wholly after it correct it" in shown
     assert "gives your grade to" in shown
     asked = {"tune.method": "mmr", "tune.judges": JUDGE, "tune.points": 3}
     app = pages.press_and_finish(pages.screen("tune", table, **DECODERS, **asked), "tune.start", "tune")
     (outcome,) = app.session_state["tune.outcomes"].values()
     judge = outcome.tuned.decision.judge
     assert (judge.model_queries, judge.person_queries) == (n_model, n_people)
-    assert f"corrected by the {n_people} that people graded wholly" in pages.texts(app)
+    assert f"corrected by {n_people} of yours" in pages.texts(app)
 
 
 def test_a_model_without_enough_grades_of_people_is_not_counted(table):
@@ -51,7 +51,10 @@ def test_a_model_without_enough_grades_of_people_is_not_counted(table):
     for _ in range(5 * 20 + 1):
         log.undo("ann")
     app = pages.screen("tradeoff", table, **DECODERS, **{"tradeoff.judges": JUDGE})
-    assert re.search(rf"{JUDGE} counts once people have graded every document of 5 queries of dev", pages.texts(app))
+    assert re.search(
+        rf"{JUDGE} counts once people have graded 5 queries of dev wholly, begun after its last answer",
+        pages.texts(app),
+    )
     assert "People's judgements alone count." in [error.value for error in app.error]
 
 

@@ -134,3 +134,29 @@ def test_runs_of_other_systems_are_measured_by_both(files, store, tmp_path):
     values = json.loads(run("compare", store, *list_flags(files, "Orakel-7b"), "--run", str(path), "--wins", "--json"))
     (row,) = [row for row in values["wins"] if row["label"] == "run other"]
     assert row["judge"]["model_queries"] == files["queries"] and row["difference"] > 0
+
+
+def test_tuning_takes_the_models_queries_from_its_own_folder(files, tmp_path):
+    dataset = engine.load_dataset("numpy-api")
+    texts = dict(zip(dataset.queries.ids, dataset.queries.texts, strict=True))
+    for name in ("person", "Orakel-7b"):
+        (tmp_path / name / "qrels").mkdir(parents=True)
+        rows = [line.split() for line in Path(files[name]).read_text().splitlines()]
+        lines = [f"{query}\t{doc}\t{grade}" for query, _, doc, grade in rows]
+        (tmp_path / name / "qrels" / "dev.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
+        # The person's export has the queries that the person judged, under ids of their own.
+        queries = [json.dumps({"_id": query, "text": texts[query]}) for query in dict.fromkeys(row[0] for row in rows)]
+        (tmp_path / name / "queries.jsonl").write_text("\n".join(queries) + "\n")
+    flags = (
+        "--select",
+        "mmr",
+        "--corpus",
+        "numpy-api",
+        "--qrels",
+        str(tmp_path / "person"),
+        "--judgements",
+        "complete",
+    )
+    flags = (*flags, "--test", "none", "-k", "5", "--points", "3", "--json", "--store", str(tmp_path / "t.db"))
+    judge = json.loads(run("tune", *flags, "--model-judged", str(tmp_path / "Orakel-7b")))["decision"]["judge"]
+    assert (judge["model_queries"], judge["person_queries"]) == (files["queries"], N_PERSON)

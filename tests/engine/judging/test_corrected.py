@@ -84,11 +84,12 @@ def test_what_people_began_before_the_model_or_files_judge_is_no_part_of_the_sam
         return Judgement(query=query, document=document, grade=1, person="wise", time=time, is_model=is_model)
 
     judged = Judged(
-        (judgement("q1", 5.0), judgement("q1", 15.0), judgement("q2", 11.0)),
+        # q6 was begun after the model's first answer, but before its last one.
+        (judgement("q1", 5.0), judgement("q1", 25.0), judgement("q2", 21.0), judgement("q6", 11.0)),
         model_judgements=(judgement("q3", 10.0, True), judgement("q1", 20.0, True)),
     )
     sampled = find_sampled_queries(PAIRS, set(pairs_of(["q4"])) | set(pairs_of(["q5"])[:-1]), judged, "wise")
-    assert sampled == set(QUERIES.ids) - {"q1", "q4"}
+    assert sampled == set(QUERIES.ids) - {"q1", "q4", "q6"}
 
 
 def test_people_correct_the_model_on_the_queries_that_they_completed():
@@ -153,9 +154,25 @@ def test_pairs_of_a_split_are_whole_queries_that_people_began_after_the_model():
         exported = split_in_half(qrels_of(TRUTH))[split].grades.keys()
         assert half.people.grades.keys() <= half.model.grades.keys() <= exported
         assert half.agreement.kappa == 1 and half.queries.ids == QUERIES.ids
-    with pytest.raises(DataError, match=r"5 queries of dev that it graded before them; \d queries are missing"):
+    with pytest.raises(DataError, match=r"5 queries of dev wholly, begun after its last answer; \d queries"):
         few = Judged(tuple(people[: 5 * 4]), {}, touched, tuple(model))
         pair_judgements(few, "wise", "dev", dataset)
     against = [replace(item, grade=1 - item.grade) for item in model]
     with pytest.raises(DataError, match="wise must agree with you better than chance"):
         pair_judgements(Judged(tuple(people), {}, touched, tuple(against)), "wise", "dev", dataset)
+
+
+def test_people_do_not_stand_for_what_the_model_was_asked_after_them():
+    def give(pairs, time, **fields):
+        return [Judgement(query=q, document=d, grade=TRUTH[q, d], time=time, **fields) for q, d in pairs]
+
+    first, later = pairs_of(QUERIES.ids[:40]), pairs_of(QUERIES.ids[40:])
+    model = [*give(first, 10.0, person="wise", is_model=True), *give(later, 30.0, person="wise", is_model=True)]
+    people = give(pairs_of(QUERIES.ids[:30]), 20.0, person="ann")
+    judged = Judged(tuple(people), {}, frozenset((item.query, item.document) for item in people), tuple(model))
+    # Of the first task alone people's queries are a sample; of all that the model answered they are the first ones.
+    assert find_sampled_queries(first, set(), judged, "wise") == set(QUERIES.ids[:40])
+    assert find_sampled_queries([*first, *later], set(), judged, "wise") == set(QUERIES.ids[30:])
+    dataset = engine.Dataset(SPACE.corpus, engine.Queries(QUERIES.ids, QUERIES.ids), extend_qrels({}, judged))
+    with pytest.raises(DataError, match="begun after its last answer; 5 queries are missing"):
+        pair_judgements(judged, "wise", "dev", dataset)

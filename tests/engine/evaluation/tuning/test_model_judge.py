@@ -29,7 +29,7 @@ def data():
 def test_choice_is_that_of_decide_by_both_judges(data, values):
     space, queries, splits, model = data
     options = {"k": 5, "points": 5, "values": values, "objective": "diverse"}
-    tuned = engine.tune("mmr", space, queries, splits, model_judged=model, judge="M", **options)
+    tuned = engine.tune("mmr", space, queries, splits, model_qrels=model, judge="M", **options)
     use = tuned.decision.judge
     assert (use.judge, use.person_queries) == ("M", 20)
     # Queries that the report is on must not have chosen, whoever judged them.
@@ -58,8 +58,11 @@ def test_unusable_judges_are_refused(data):
     space, queries, splits, model = data
     against = {query: {doc: 1 - grade for doc, grade in own.items()} for query, own in model.grades.items()}
     with pytest.raises(DataError, match="M must agree with you better than chance"):
-        engine.choose(space, queries, splits, k=5, model_judged=engine.Qrels(against), judge="M")
-    with pytest.raises(ParamError, match='objective must be "diverse" where model_judged is given'):
-        engine.tune("mmr", space, queries, splits, k=5, objective="maximise", model_judged=model)
-    with pytest.raises(DataError, match=r"model_judged must be engine\.Qrels; got dict"):
-        engine.tune("mmr", space, queries, splits, k=5, objective="diverse", model_judged=model.grades)
+        engine.choose(space, queries, splits, k=5, model_qrels=engine.Qrels(against), judge="M")
+    with pytest.raises(ParamError, match='objective must be "diverse" where model_qrels is given'):
+        engine.tune("mmr", space, queries, splits, k=5, objective="maximise", model_qrels=model)
+    with pytest.raises(DataError, match=r"model_qrels must be engine\.Qrels; got dict"):
+        engine.tune("mmr", space, queries, splits, k=5, objective="diverse", model_qrels=model.grades)
+    few = queries.take(range(20))
+    with pytest.raises(DataError, match="queries must have all that the model judged; 39 of 59 are missing"):
+        engine.tune("mmr", space, few, {"dev": splits["dev"]}, test=None, k=5, objective="diverse", model_qrels=model)
