@@ -60,7 +60,7 @@ def describe_unused(loaded: Loaded, key: str) -> str:
 def describe_judges(paired: PairedJudgements) -> str:
     """Describe whose judgements are used, on how many queries they do not count, and how far they agree."""
     n_people, n_model = len(paired.people.grades), len(paired.model.grades)
-    left_out = f"{counted(paired.n_left_out, 'other query', 'other queries')} that people judged do not count here. "
+    left_out = f"Not counted: {counted(paired.n_left_out, 'other query', 'other queries')} that people judged. "
     return visible(
         f"{paired.judge} graded {counted(n_model, 'query', 'queries')}; the {n_people:,} of them that people graded "
         f"wholly after it correct it. {left_out if paired.n_left_out else ''}{paired.agreement.sentence}"
