@@ -180,7 +180,8 @@ def _may_see_content(request: Request) -> bool:
 async def _send_answer(request: Request) -> Response:
     """Compute and send the answer to a request that a page has offered to the browser, or 404; 403 before signing in.
 
-    An answer that cannot be computed is 422, with the reason; one that was stopped is 503.
+    An answer that cannot be computed is 422, with the reason; one that fails otherwise is 500, without; one that was
+    stopped is 503.
     """
     from starlette.responses import PlainTextResponse, Response
 
@@ -193,6 +194,8 @@ async def _send_answer(request: Request) -> Response:
     body = await answer_jobs.fetch_body(name, answerable, request.is_disconnected)
     if isinstance(body, bytes):
         return Response(body, media_type="application/json", headers=CACHE_FOREVER | {"Content-Encoding": "gzip"})
-    if body.error is not None:
+    if body.error is not None and body.is_finding:
         return PlainTextResponse(body.error, status_code=422)
+    if body.error is not None:
+        return PlainTextResponse("the answer failed", status_code=500)
     return PlainTextResponse("stopped before the end", status_code=503)

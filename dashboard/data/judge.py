@@ -25,6 +25,7 @@ from dashboard.services.query_vectors import embed_missing
 from dashboard.services.source import Loaded
 from dashboard.session import address, decoders
 from dashboard.session.judging import JudgingRequest, get_request, set_request
+from dashboard.session.query import find_max_k
 from dashboard.widgets import runs
 from dashboard.widgets.basics import download_button, show_failure, step_button, upload_field
 from dashboard.widgets.choices import choose, choose_several
@@ -135,9 +136,9 @@ def _draw_request(request: JudgingRequest) -> None:
         step_button("Judge those of every decoder", "judge.request.drop", set_request, None, type="tertiary", help=why)
 
 
-def _get_k() -> int:
+def _get_k(loaded: Loaded) -> int:
     """Return the set size k that is chosen on Explore: of each system, k documents a query are judged."""
-    return int(st.session_state.get(decoders.K_KEY, SET_SIZE.default))
+    return min(int(st.session_state.get(decoders.K_KEY, SET_SIZE.default)), find_max_k(loaded))
 
 
 def _follows_corpus(loaded: Loaded, judgements: Judged) -> bool:
@@ -246,7 +247,7 @@ def _find_pool(
     if request is not None:
         queries = queries.only(request.query_ids)
     systems, added_runs = _list_systems(loaded, queries, request)
-    k = _get_k() if request is None else request.k
+    k = _get_k(loaded) if request is None else request.k
     corpus_qrels = find_corpus_qrels(loaded, judgements)
     # The documents depend on everything in the key, so a grade does not recompute them.
     system_key = tuple(d.label for d in systems), k, tuple(run.digest for run in added_runs), request and request.key
@@ -511,7 +512,7 @@ def _draw_export(loaded: Loaded, judged: Judged, level: int) -> None:
             if st.button("Choose a decoder", type=kind, key="judge.tune"):
                 st.switch_page("screens/tune.py")
             with st.popover("Command line"):
-                command = _format_command(trained.export_context(loaded, _get_k()))
+                command = _format_command(trained.export_context(loaded, _get_k(loaded)))
                 st.code(command, language="bash", wrap_lines=True)
         else:
             why = "Opens the corpus with them, half the queries as dev, half as test: Trade-off and Tune have Recall."
@@ -574,7 +575,7 @@ def _zip_export(loaded: Loaded, judgements: Judged, level: int) -> bytes:
 
 def _format_readme(loaded: Loaded, level: int) -> str:
     """Return the text that says what downloaded judgements mean, and how they are used."""
-    context = trained.export_context(loaded, _get_k())
+    context = trained.export_context(loaded, _get_k(loaded))
     # The archive may be unpacked anywhere, so the command names its folder alone.
     reading = {**(context.reading or {}), "qrels": f"{ARCHIVE_NAME}/"}
     command = _format_command(replace(context, reading=reading, relevant_from=level))

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard.explore import checkup, map_view
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.query import SIMILAR, list_ways
+from dashboard.session.query import SIMILAR, find_max_k, list_ways
 from dashboard.session.view_names import CHECK_UP, MAP
 from dashboard.widgets import duplicates, next_steps, suggestions
 from dashboard.widgets.choices import choose
@@ -63,4 +63,5 @@ def _draw_duplicates(loaded: Loaded) -> None:
 
 def _draw_check_up(loaded: Loaded) -> None:
     """Draw how much the first results of many queries, or of documents as queries, repeat each other."""
-    checkup.draw_queries(loaded, st.session_state.get(decoders.K_KEY, SET_SIZE.default), decoders.get_pool_depth())
+    k = min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), find_max_k(loaded))
+    checkup.draw_queries(loaded, k, decoders.get_pool_depth())

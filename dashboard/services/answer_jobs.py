@@ -38,8 +38,9 @@ async def fetch_body(digest: str, answerable: Answerable, is_gone: Callable[[], 
     If there is no answer, return the job that failed or was stopped. digest: of all that the answer depends on;
     is_gone: returns True once the browser no longer waits. When none waits the job stops.
     """
-    if digest in _BODIES:
-        return _BODIES[digest]
+    # One look-up: another thread may evict the body between two.
+    if (body := _BODIES.get(digest)) is not None:
+        return body
     job, pause = _join_job(digest, answerable), MIN_POLL_SECONDS
     try:
         # The event loop serves all visitors, and its few threads other requests: this one holds none of them.

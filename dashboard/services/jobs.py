@@ -61,6 +61,8 @@ class Job:
         self.result: Any = None
         self.partial: Any = None
         self.error: str | None = None
+        #: True if `error` is a finding, written for visitors; the text of any other exception may name files.
+        self.is_finding = False
         self.cancelled = False
         self.stop = threading.Event()
         self.queued = queued
@@ -119,7 +121,7 @@ class Job:
         except Cancelled:
             self.cancelled = True
         except FrontierError as error:
-            self.error = error.finding
+            self.error, self.is_finding = error.finding, True
         except Exception as error:  # a job's failure must reach the page, not only the terminal
             self.error = f"{type(error).__name__}: {error}"
             raise

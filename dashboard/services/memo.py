@@ -1,5 +1,6 @@
 """Least-recently-used tables for computed values: of one session, or of all."""
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, MutableMapping
@@ -79,9 +80,11 @@ def get_or_compute(table_name: str, key: Hashable, compute_value: Callable[[], V
     max_entries: values that the table holds, if this call creates it; the least recently used one goes first
     """
     memo: Memo[Hashable, V] = session_memo(table_name, max_entries)
-    if key not in memo:
-        # The turn is held only while computing, so that cached values never wait.
-        with limit_page_computations():
-            value = compute_value()
-        memo[key] = value
-    return memo[key]
+    # One look-up, as another thread may evict the value between two; None is a value too.
+    with contextlib.suppress(KeyError):
+        return memo[key]
+    # The turn is held only while computing, so that cached values never wait.
+    with limit_page_computations():
+        value = compute_value()
+    memo[key] = value
+    return value

@@ -138,6 +138,19 @@ def test_requests_that_no_view_needs_any_more_are_ended(run_js):
     assert ended == ["a", "c"]
 
 
+def test_an_ended_request_leaves_a_newer_one_of_its_url_alone(run_js):
+    """Its failure comes after the newer one began, which would be asked for twice and could no longer be ended."""
+    asked, is_ended = run_js("""(async () => {
+        const open = [];
+        globalThis.fetch = (url, { signal }) => (open.push(signal), new Promise((_, fail) => (signal.onabort = fail)));
+        path("x", () => {}), need("tiles", []), path("x", () => {});
+        await new Promise((done) => setTimeout(done));
+        path("x", () => {}), need("tiles", []);
+        return [open.length, open.every((signal) => signal.aborted)];
+    })()""")
+    assert (asked, is_ended) == (2, True)
+
+
 def test_a_row_says_what_it_is_and_what_is_closest_above_it(run_js):
     assert run_js("new Answers(given).of[0].document(1)", PACKED) == {
         "row": 20, "name": "b", "relevance": 0.8, "score": 0.8, "right": True}  # fmt: skip

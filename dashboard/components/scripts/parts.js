@@ -273,7 +273,8 @@ export function path(url, onArrival) {
   fetch(url, { signal: control.signal })
     .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.status))))
     .then((packed) => (paths.set(url, new Path(packed)), onArrival()))
-    .catch(() => paths.delete(url)) // the next run of the page requests them again
+    // The next run of the page requests them again, unless a newer request of this URL is on its way already.
+    .catch(() => fetches.get(url) === control && paths.delete(url))
     .finally(() => fetches.get(url) === control && fetches.delete(url));
   return null;
 }

@@ -132,6 +132,15 @@ def test_answers_that_nobody_offered_or_that_cannot_be_are_no_json(get):
     assert "immutable" not in answer.headers.get("cache-control", ""), "asked again it may be there"
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_fails_unforeseen_tells_the_browser_nothing_of_the_server(get):
+    def fail():
+        raise FileNotFoundError(2, "No such file", "/home/somebody/corpus.npy")
+
+    answer = get(vendor.serve_answer("failed", SimpleNamespace(answer=fail)))
+    assert answer.status == 500 and "corpus" not in answer.text and "Error" not in answer.text
+
+
 @pytest.mark.threat("a visitor who can compute what another one looked at", "404: names are of one process")
 def test_names_of_content_are_of_one_process_alone(get, monkeypatch):
     request = SimpleNamespace(answer=dict)

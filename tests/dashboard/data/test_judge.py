@@ -12,6 +12,7 @@ from dashboard.data import judge
 from dashboard.services import corpora
 from dashboard.services.source import Source
 from dashboard.session.judging import REQUEST_KEY, JudgingRequest
+from dashboard.session.query import LINK_K_KEY
 from dashboard.widgets import runs
 from engine import orag
 from engine.evaluation.runs import decode_runs
@@ -87,6 +88,14 @@ def test_grades_are_kept_as_they_are_given_undone_and_skipped(animals):
     assert pair(pages.press(app, "judge.skip"), animals) == second, "what is skipped does not come again"
     assert "Last: skipped" in pages.texts(app) and not log_of(animals).read().grades
     pages.assert_plain(app, HOSTILE)
+
+
+def test_a_large_k_of_a_link_waits_for_a_click_here_too(animals, monkeypatch):
+    judged_k = []
+    real = judge.build_pool
+    monkeypatch.setattr(judge, "build_pool", lambda runs, ids, k: judged_k.append(k) or real(runs, ids, k))
+    asked(animals, **{"k": 60, LINK_K_KEY: 60})
+    assert set(judged_k) == {50}
 
 
 def test_another_session_goes_on_where_the_first_left_off(animals):

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from dashboard.explore import first_view
 from dashboard.services.source import Source
+from dashboard.session.query import LINK_K_KEY
+from dashboard.session.view_names import CHECK_UP
 from support import pages
 
 
@@ -21,6 +24,17 @@ def test_a_corpus_without_queries_begins_with_searches_and_next_steps(own_home, 
         app = pages.press(app, next(b.key for b in app.button if b.label.startswith("a dog")))
         assert next(a for a in app.text_input if a.label == "Your query").value == "a dog in the *house*"
         assert pages.sets(app)[0][0] == "a dog in the *house*" and app.query_params["text"] == "a dog in the *house*"
+
+
+def test_a_large_k_of_a_link_waits_for_a_click_in_the_check_up_too(own_home, monkeypatch):
+    checked = []
+    monkeypatch.setattr(first_view.checkup, "draw_queries", lambda loaded, k, depth: checked.append(k))
+    pages.beir(own_home / "many", [(f"d{i}", f"thing {i} of the house") for i in range(70)])
+    source, session = Source(str(own_home / "many"), dtype="float32"), {"k": 60, first_view.VIEW_KEY: CHECK_UP}
+    pages.screen("explore", source, **session | {LINK_K_KEY: 60})
+    assert set(checked) == {50}
+    pages.screen("explore", source, **session)
+    assert checked[-1] == 60, "what visitors set themselves counts"
 
 
 def write_own_vectors(home):

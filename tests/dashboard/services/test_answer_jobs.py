@@ -127,6 +127,21 @@ def test_results_in_memory_are_bounded_by_their_size(visit, monkeypatch):
     assert list(answer_jobs._BODIES) == ["b"]
 
 
+def test_a_result_that_is_evicted_during_the_look_up_is_computed_again(visit, monkeypatch):
+    class Evicting(Memo):
+        """Another thread's eviction comes right after a look whether the key is there."""
+
+        def __contains__(self, key):
+            is_there = super().__contains__(key)
+            self.forget(key)
+            return is_there
+
+    monkeypatch.setattr(answer_jobs, "_BODIES", Evicting(9, len, 1 << 20))
+    request = Slow()
+    request.go.set()
+    assert read(visit(request)) == read(visit(request)) == {"calls": 1}
+
+
 def test_an_answer_that_fails_says_why_and_is_tried_again(visit):
     class Refusing(Slow):
         def answer(self):

@@ -7,11 +7,12 @@ import pytest
 from support.patience import patient
 from support.processes import start_python
 
-SERVER = """
-import signal, sys, threading, time
+SERVER = r"""
+import os, signal, sys, threading, time
 from dashboard.services import jobs, shutdown
 jobs.END_GRACE_SECONDS, ignores = float(sys.argv[1]), sys.argv[2] == "ignores"
-signal.signal(signal.SIGINT, lambda *_: None)  # the server's own handler
+shutdown.MIN_REPEAT_SECONDS = float(sys.argv[3])
+signal.signal(signal.SIGINT, lambda *_: os.write(2, b"passed on\n"))  # the server's own handler
 shutdown.EndBySignal(lambda line: print(line, flush=True)).install()
 job = jobs.Job("work", lambda job: threading.Event().wait() if ignores else job.stop.wait())
 print("ready", flush=True)
@@ -25,8 +26,8 @@ print("stopped", flush=True)
 def begin():
     started = []
 
-    def start(*arguments):
-        started.append(process := start_python("-c", SERVER, *arguments))
+    def start(grace, work, repeat="1"):
+        started.append(process := start_python("-c", SERVER, grace, work, repeat))
         assert process.stdout.readline() == "ready\n"
         return process
 
@@ -53,12 +54,18 @@ def test_work_that_does_not_stop_is_ended_by_force_in_time(begin):
     )
 
 
-def test_a_second_signal_ends_at_once_but_not_the_echo_of_the_first(begin):
-    process = begin("600", "ignores")
+def test_a_second_signal_ends_at_once(begin):
+    process = begin("600", "ignores", "-1")
     process.send_signal(signal.SIGINT)
-    assert process.stdout.readline().startswith("Stopping.")
+    assert process.stdout.readline().startswith("Stopping.") and process.stderr.readline() == "passed on\n"
     process.send_signal(signal.SIGINT)
-    with pytest.raises(Exception, match="timed out"):
-        process.wait(1.2)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(patient(30)) == 128 + signal.SIGINT
+    said, passed_on = process.communicate(timeout=patient(30))
+    assert process.returncode == 128 + signal.SIGINT and said == passed_on == ""
+
+
+def test_the_echo_of_the_first_signal_goes_to_the_servers_own_handler_alone(begin):
+    process = begin("600", "ignores", "600")
+    for _ in range(3):
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.readline() == "passed on\n"
+    assert process.poll() is None
