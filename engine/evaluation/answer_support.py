@@ -21,8 +21,8 @@ SUPPORT_METRIC = "support"
 MIN_GRADED_QUERIES = 30
 """Queries that a person must have graded to correct a model.
 
-Two decoders seldom differ: where they did on a tenth of the queries, Student's intervals held the true difference in 39%
-of simulated sheets of 5 queries, in 61% of 10 queries and in 92% of 30 (97% with those of no width widened).
+Two decoders seldom differ: where they did on a tenth of the queries, Student's intervals held the true difference in
+39% of simulated sheets of 5 queries, in 61% of 10 queries and in 92% of 30 (97% with those of no width widened).
 """
 WIDTH_TOLERANCE = 1e-12
 
