@@ -10,10 +10,11 @@ import click
 from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import JudgedOptions, make_stages
 from engine.cli.output import echo, echo_json, echo_lines, format_columns, group_rows, read_column, write_text
+from engine.errors import FrontierError
 from engine.evaluation.paired import format_decoder_call
 from engine.evaluation.studies.brute_force import iterate_pools, optimum_gap
+from engine.evidence.run import Report, row_as_json, save_report, sort_rows
 from engine.evidence.run import reproduce as run
-from engine.evidence.run import row_as_json, save_report, sort_rows
 from engine.progress import counted
 from engine.space import Space
 from engine.theory.recall_losses import recall_losses
@@ -245,10 +246,18 @@ def reproduce(
     with Meter() as meter:
         run_options: dict[str, Any] = {"seed": seed, "workers": workers, "anew": anew, "stop": threading.Event()}
         run_options["reader"] = endpoint
-        for evidence_report in run(which, data, encoder, work, train, progress=meter, **run_options):
-            meter.clear()
-            row = evidence_report.rows[-1]
-            echo(f"{row.claim.id:<4} {row.words}", err=True)
+        reports: list[Report] = []
+        try:
+            for evidence_report in run(which, data, encoder, work, train, progress=meter, **run_options):
+                reports.append(evidence_report)
+                meter.clear()
+                row = evidence_report.rows[-1]
+                echo(f"{row.claim.id:<4} {row.words}", err=True)
+        except FrontierError:
+            # Claims on readers come last, and a service that fails leaves the others measured.
+            if reports:
+                save_report(reports[-1])
+            raise
     rows, stored_report = sort_rows(evidence_report.rows), save_report(evidence_report)
     # The stored report is the one that is exported, so that both agree.
     if out is not None:

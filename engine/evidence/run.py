@@ -187,15 +187,32 @@ def _measure_claims(
 
     claims_by_key: claims under one key share their measurement
     """
-    # What may be sent to an endpoint was allowed in this process.
-    is_local = workers == 1 or len(claims_by_key) < 2
-    local_keys = [key for key, (claim, *_) in claims_by_key.items() if is_local or claim.is_read]
+    # What may be sent to an endpoint was allowed in this process, so workers do not read.
+    read_keys = [key for key, (claim, *_) in claims_by_key.items() if claim.is_read]
+    own_claims = {key: claims for key, claims in claims_by_key.items() if key not in read_keys}
     # Any of the claims will do, as all under one key have the same measure and sets.
-    for key in local_keys:
-        yield key, _measure(claims_by_key[key][0], judged_sets, seed)
-    if is_local:
-        return
-    claims_by_key = {key: claims for key, claims in claims_by_key.items() if key not in local_keys}
+    if workers == 1 or len(own_claims) < 2:
+        for key, (claim, *_) in own_claims.items():
+            yield key, _measure(claim, judged_sets, seed)
+    else:
+        yield from _measure_in_pool(own_claims, judged_sets, seed, workers)
+    errors = []
+    # A service may fail, or nobody allow to send as much: that costs none of the others.
+    for key in read_keys:
+        try:
+            measurement = _measure(claims_by_key[key][0], judged_sets, seed)
+        except FrontierError as error:
+            errors.append(error)
+        else:
+            yield key, measurement
+    if errors:
+        raise errors[0]
+
+
+def _measure_in_pool(
+    claims_by_key: Mapping[str, Sequence[Claim]], judged_sets: JudgedSets, seed: int, workers: int
+) -> Iterator[tuple[str, Measurement]]:
+    """Measure one claim for each cache key in workers; yield (key, measurement) as they come."""
     # The longest first, so that no worker is left with one at the end.
     sorted_keys = sorted(claims_by_key, key=lambda key: -max(claim.cost for claim in claims_by_key[key]))
     with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, judged_sets.arguments) as pool:

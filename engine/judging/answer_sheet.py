@@ -55,7 +55,7 @@ def read_sheet(path: str | Path, answers: Mapping[Pair, str | None]) -> dict[Pai
     whose query is not asked, is left out. Raises DataError for a file of another form, an unknown decoder, another
     grade, and two grades of one answer.
     """
-    path, grades = Path(path), dict[Pair, int]()
+    path, grades, read_grades = Path(path), dict[Pair, int](), dict[Pair, str]()
     queries, systems = {query for query, _ in answers}, dict.fromkeys(system for _, system in answers)
     for line_number, row in _read_rows(path):
         query, system, grade_text = (row[name] for name in REQUIRED_COLUMNS)
@@ -69,11 +69,13 @@ def read_sheet(path: str | Path, answers: Mapping[Pair, str | None]) -> dict[Pai
                 f"{location}: grade must be {', '.join(map(str, SUPPORT_GRADES))} or empty; got {grade_text!r}"
             )
         pair, answer = (query, system), row.get("answer")
-        # Grades are of an answer: those of one that another model or set gave before say nothing of this one.
-        if answer is not None and answer.split() != (answers.get(pair) or "").split():
-            continue
-        if grades.setdefault(pair, int(grade_text)) != int(grade_text):
+        # Of one answer, whoever gave it; before answers are known, so that the file is refused before they are paid.
+        graded = (query, " ".join(answer.split())) if answer else pair
+        if read_grades.setdefault(graded, grade_text) != grade_text:
             raise DataError(f"{location}: {query!r} by {system} has two grades; keep one of them")
+        # Grades are of an answer: those of one that another model or set gave before say nothing of this one.
+        if answer is None or answer.split() == (answers.get(pair) or "").split():
+            grades[pair] = int(grade_text)
     return grades
 
 

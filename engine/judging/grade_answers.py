@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,7 @@ import numpy as np
 
 from engine.decoder import Decoder
 from engine.errors import DataError, ParamError
-from engine.evaluation.answer_support import SupportEstimate, estimate_support
-from engine.evaluation.corrected_judge import MIN_PERSON_QUERIES
+from engine.evaluation.answer_support import MIN_GRADED_QUERIES, SupportEstimate, estimate_support, spread_sample
 from engine.evaluation.judge_agreement import JudgeAgreement, check_judge, compute_judge_agreement
 from engine.evaluation.runs import RankedRun, decode_runs
 from engine.evaluation.statistics import describe_comparison
@@ -115,16 +115,19 @@ class AnswerGrading:
         The person's grades that there are stand in it. Raises FrontierError if it cannot be written.
         """
         person, task = self.person_grades, self.session.task
+        # What is empty is supported by nothing, whoever judges; the sample is of queries with something to read.
+        readable = {answer.query for answer in self.answers if answer.text}
+        answers = [answer for answer in self.answers if answer.query in readable]
         by_query: dict[str, list[GradedAnswer]] = {}
-        for answer in self.answers:
+        for answer in answers:
             by_query.setdefault(answer.query, []).append(answer)
-        graded_queries = list(dict.fromkeys(query for query, _ in person))
-        table = _tabulate(self.answers, {(item.query, item.system): item.grade for item in self.answers})
+        graded_queries = [query for query in dict.fromkeys(query for query, _ in person) if query in readable]
+        table = _tabulate(answers, {(item.query, item.system): item.grade for item in answers}) if answers else None
         rows = []
-        for query in order_queries(list(by_query), table, graded_queries, seed):
+        for query in () if table is None else order_queries(list(by_query), table, graded_queries, seed):
             texts = set()
             for answer in by_query[query]:
-                # What is empty is supported by nothing, whoever judges; equal answers have one grade.
+                # Equal answers have one grade.
                 if not answer.text or answer.text in texts:
                     continue
                 texts.add(answer.text)
@@ -223,6 +226,10 @@ def begin_session(
     # Decoded together, so that their names tell apart two settings of one selector.
     decoded = iter(decode_runs(decoders, space, queries, k))
     runs = [next(decoded) if isinstance(system, Decoder) else system for system in systems]
+    name, n_same = Counter(run.name for run in runs).most_common(1)[0]
+    # Answers are kept by name, so the second would silently take the place of the first.
+    if n_same > 1:
+        raise ParamError(f"systems must have different names; got {n_same} of the name {name!r}")
     task = build_task(runs, space.corpus, queries, qrels, k)
     if person is not None:
         # What is wrong with the person's file is said before anything is paid for.
@@ -266,9 +273,10 @@ def spread_grades(grades: Mapping[Pair, int], texts: Mapping[Pair, str | None]) 
 
     An empty answer has grade 0 on the queries of which the person graded something. texts: answers by query and system
     """
-    by_answer = {(query, texts[query, system]): grade for (query, system), grade in grades.items()}
-    graded_queries = {query for query, _ in grades}
-    spread = dict(grades)
+    # There is nothing to grade where the model refused, and all refusals look alike.
+    spread = {pair: grade for pair, grade in grades.items() if texts[pair] is not None}
+    by_answer = {(query, texts[query, system]): grade for (query, system), grade in spread.items()}
+    graded_queries = {query for query, _ in spread}
     # A sheet shows equal answers of a query once.
     for (query, system), text in texts.items():
         if text == "" and query in graded_queries:
@@ -286,25 +294,44 @@ def _estimate(
     model_grades = {(item.query, item.system): item.grade for item in answers}
     model_table, person_table = _tabulate(answers, model_grades), _tabulate(answers, person_grades)
     person, model = _as_qrels(answers, person_grades), _as_qrels(answers, model_grades)
+    # No person is asked for queries of which every answer is empty.
+    is_empty = ~np.isin(list(dict.fromkeys(a.query for a in answers)), [a.query for a in answers if a.text != ""])
+    person_table[is_empty] = np.nan
+    estimate = partial(estimate_support, systems, is_empty=is_empty, judge=judge, k=k, seed=seed)
     # The model's own result comes first: without grades of every answer there is nothing to correct.
-    by_model = estimate_support(systems, model_table, judge=judge, k=k, seed=seed)
+    by_model = estimate(model_table)
     origin = f"judged by {judge} on {counted(by_model.n_queries, 'query', 'queries')}"
     if not any(grades.keys() & model.grades.get(query, {}).keys() for query, grades in person.grades.items()):
         return AnswerJudgement(by_model, f"{origin}, and by nobody else")
     agreement = compute_judge_agreement(person, model, judge, ANSWER_ITEM)
     try:
+        support = estimate(model_table, person_table)
+        if not support.is_corrected:
+            return AnswerJudgement(support, origin, agreement, _ask_for_grades(support))
+        # Of few grades chance alone makes a model look useless.
         check_judge(person, model, judge, ANSWER_ITEM)
-        support = estimate_support(systems, model_table, person_table, judge=judge, k=k, seed=seed)
     except DataError as error:
-        # A judge that is no help leaves the person's own grades.
-        support = replace(estimate_support(systems, person_table, k=k, seed=seed), n_left_out=0)
-        own_origin = f"judged by you on {counted(support.n_queries, 'query', 'queries')}"
+        # A judge that is no help leaves the person's own grades, as those of a judge of all that they graded.
+        own = replace(estimate(person_table), n_left_out=0)
+        support = spread_sample(own, by_model.n_gradable, by_model.n_queries)
+        own_origin = f"judged by you on {counted(own.n_queries, 'query', 'queries')}"
         return AnswerJudgement(support, own_origin, agreement, f"{error}.")
-    if support.is_corrected:
-        return AnswerJudgement(support, f"{origin}, corrected by {support.n_person:,} of yours", agreement)
-    wanted = counted(MIN_PERSON_QUERIES - support.n_person, "more query", "more queries")
-    remark = f"Grade every decoder's answer to {wanted}: then your grades correct the model's."
-    return AnswerJudgement(support, origin, agreement, remark)
+    return AnswerJudgement(support, f"{origin}, corrected by {support.n_person:,} of yours", agreement)
+
+
+def _ask_for_grades(support: SupportEstimate) -> str:
+    """Return what a person must grade before their grades correct the model's."""
+    if support.lacking:
+        # A random sample needs the grades of every system's answers on the queries that it has.
+        parts = [f"{counted(n_answers, ANSWER_ITEM)} of {name}" for name, n_answers in support.lacking.items()]
+        return (
+            f"Grade {' and '.join(parts)} first, on queries of which you graded others: only then do your grades count."
+        )
+    if support.n_gradable < MIN_GRADED_QUERIES:
+        n_queries = counted(support.n_gradable, "query has an answer", "queries have answers")
+        return f"Your grades correct the model's from {MIN_GRADED_QUERIES} queries on; {n_queries}."
+    wanted = counted(MIN_GRADED_QUERIES - support.n_person, "more query", "more queries")
+    return f"Grade every decoder's answer to {wanted}: then your grades correct the model's."
 
 
 def _tabulate(answers: Sequence[GradedAnswer], grades: Mapping[Pair, int | None]) -> np.ndarray:

@@ -60,7 +60,8 @@ def test_answers_are_asked_once_tabulated_and_corrected_by_a_sheet(folder, servi
         writer.writeheader()
         writer.writerows({**row, "grade": 2 if row["answer"] in row["relevant documents"] else 1} for row in rows)
     result = json.loads(ask(folder, "--person", str(sheet), "--json"))
-    assert result["support"]["is_corrected"] and result["support"]["n_person"] == 7
+    assert result["support"]["n_person"] == 7 and not result["support"]["is_corrected"]
+    assert result["remark"] == "Your grades correct the model's from 30 queries on; 7 queries have answers."
     assert [system["name"] for system in result["support"]["systems"]] == ["Top-k", "VRSD"]
     assert result["agreement"]["same"] == result["agreement"]["pairs"] > 0
     assert len(service.requests) == n_asked, "what is known is not asked again"

@@ -58,10 +58,55 @@ def test_a_person_corrects_shares_and_differences():
 
 
 def test_queries_without_every_grade_are_left_out_and_few_of_a_person_correct_nothing():
-    model, person = draw_grades(n_person=4)
+    model, person = draw_grades(n_person=36)
     model[:7, 1] = np.nan
     support = estimate_support(NAMES, model, person)
     assert (support.n_queries, support.n_left_out, support.is_corrected) == (193, 7, False)
+    assert support.n_person == 29
     assert support.systems[0].rate == pytest.approx(model[7:, 0].mean())
     with pytest.raises(DataError, match="no query has a grade of every system's answer"):
         estimate_support(NAMES, np.full((3, 3), np.nan))
+
+
+def test_a_decoder_without_the_persons_grades_is_named_and_nothing_is_corrected():
+    model, person = draw_grades(n_person=60)
+    # Only where its answer is the baseline's there is a grade: their difference there is 0.
+    person[:30, 2], person[30:60, 2] = person[:30, 0], np.nan
+    support = estimate_support(NAMES, model, person)
+    assert support.n_person == 30 and not support.is_corrected and support.lacking == {"VRSD": 30}
+    assert support.systems == estimate_support(NAMES, model).systems
+    # One query may be what the person is at.
+    person[31:60] = np.nan
+    support = estimate_support(NAMES, model, person)
+    assert support.is_corrected and not support.lacking
+
+
+def test_queries_without_an_answer_count_as_unsupported_with_their_share():
+    model, person = draw_grades()
+    alone = estimate_support(NAMES, model, person)
+    is_empty = np.repeat([False, True], (200, 300))
+    model, person = np.vstack([model, np.zeros((300, 3))]), np.vstack([person, np.full((300, 3), np.nan)])
+    support = estimate_support(NAMES, model, person, is_empty=is_empty)
+    assert (support.n_queries, support.n_gradable, support.n_person) == (500, 200, 40)
+    for system, own in zip(support.systems, alone.systems, strict=True):
+        # The share of 40% has an error of its own.
+        margin = stats.norm.ppf(0.975) * own.rate * np.sqrt(0.4 * 0.6 / 500)
+        ends = [
+            0.4 * own.rate + sign * np.hypot(0.4 * (end - own.rate), margin)
+            for sign, end in ((-1, own.low), (1, own.high))
+        ]
+        assert (system.rate, system.low, system.high) == pytest.approx((0.4 * own.rate, *ends))
+        if own.comparison is not None:
+            names = ("mean", "baseline_mean", "difference", "low", "high", "single_low", "single_high")
+            expected = [0.4 * getattr(own.comparison, name) for name in names]
+            assert [getattr(system.comparison, name) for name in names] == pytest.approx(expected)
+
+
+def test_queries_without_a_difference_leave_it_an_interval():
+    model, person = draw_grades(n_person=30)
+    person[:30, 1] = person[:30, 0]
+    row = estimate_support(NAMES[:2], model[:, :2], person[:, :2]).systems[1].comparison
+    bound = stats.norm.ppf(0.975) ** 2 / (30 + stats.norm.ppf(0.975) ** 2)
+    assert (row.difference, row.p, row.low, row.high) == pytest.approx((0, 1, -bound, bound))
+    # Widened for both comparisons where there are two.
+    assert estimate_support(NAMES, model, person).systems[1].comparison.high > bound

@@ -69,10 +69,17 @@ def test_with_an_endpoint_it_is_measured_once_and_stays(folder, server):
     assert kept.ruling == row.ruling, "a run without an endpoint does not undo what one measured"
 
 
-def test_a_service_that_fails_is_no_verdict_and_large_sends_need_consent(folder, server):
+def test_a_service_that_fails_is_no_verdict_and_large_sends_need_consent(folder, server, monkeypatch):
     server.always = status_fault(402)
     with pytest.raises(engine.DataError, match="status 402"):
         judge_one("C15", folder, reader="mine")
+    # It leaves all others measured.
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "select_claims", lambda _: tuple(map(run.CLAIMS.get, ("V10", "N3"))))
+        shown = CliRunner().invoke(frontier, ["reproduce", "all", "--data", str(folder), "--endpoint", "mine"])
+    assert shown.exit_code != 0 and "status 402" in shown.output
+    (kept,) = next(report for title, report in run.list_reports().items() if title.startswith("things")).rows
+    assert kept.claim.id == "N3" and kept.ruling.verdict is Finding.HOLDS
     flags = ["reproduce", "C15", "--data", str(folder), "--endpoint", "mine", "--json"]
     refused = CliRunner().invoke(frontier, [*flags, "--max-tokens", "5"])
     assert refused.exit_code != 0 and "allow it by --yes" in refused.output

@@ -42,13 +42,16 @@ def test_a_sheet_that_was_filled_in_gives_its_grades(tmp_path, separator):
         ("query,decoder,grade\nq1,first,3\n", "line 2: grade must be 0, 1, 2 or empty; got '3'"),
         ("query,decoder,grade\nq1,first,2.5\n", "grade must be 0, 1, 2 or empty"),
         ("query,decoder,grade\nq1,first,1\nq1,first,2\n", "line 3: 'q1' by first has two grades"),
+        ("query,decoder,grade,answer\nq1,first,1,x y\nq1,second,2,x  y\n", "line 3: 'q1' by second has two grades"),
         ("", "must have the columns"),
     ],
 )
 def test_what_a_sheet_cannot_say_is_named(tmp_path, text, message):
     (tmp_path / "sheet.csv").write_text(text)
-    with pytest.raises(DataError, match=message):
-        read_sheet(tmp_path / "sheet.csv", ANSWERS)
+    # Before the answers are known, too: they cost something.
+    for answers in (ANSWERS, dict.fromkeys(ANSWERS)):
+        with pytest.raises(DataError, match=message):
+            read_sheet(tmp_path / "sheet.csv", answers)
 
 
 def test_rows_without_a_grade_and_of_other_queries_say_nothing(tmp_path):
