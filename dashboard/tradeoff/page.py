@@ -528,7 +528,9 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         st.text(error.finding)
         return
     decision, base, verdict_data = results.decision, results.base, dict[str, Any]()
-    if results.refusal and sweep.model is not None:
+    if sweep.model is not None and cells.model is None:
+        st.text(visible(f"Nothing is measured by {sweep.model.judge} yet: people's judgements alone count below."))
+    elif results.refusal and sweep.model is not None:
         st.text(visible(f"{sweep.model.judge} does not count here: {results.refusal}."))
     if results.estimates is not None and decision is not None:
         remark = _describe_limits(sweep, cells, decision)

@@ -45,6 +45,14 @@ def test_trade_off_is_decided_by_both_judges_and_tune_agrees_on_the_queries(tabl
     assert f"corrected by {n_people} of yours" in pages.texts(app)
 
 
+def test_until_the_models_part_is_measured_the_page_says_that_people_alone_count(table, monkeypatch):
+    measure = sweeps._measure_part
+    monkeypatch.setattr(sweeps, "_measure_part", lambda part, job: None if part.judge else measure(part, job))
+    shown = pages.texts(tradeoff(table))
+    assert f"Nothing is measured by {JUDGE} yet: people's judgements alone count below." in shown
+    assert "judged by" not in shown
+
+
 def test_a_model_without_enough_grades_of_people_is_not_counted(table):
     log = JudgingLog(locate_log(pages.load(table).space.corpus))
     # The person takes all grades back but those of four searches.
