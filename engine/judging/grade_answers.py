@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.decoder import Decoder
+from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.evaluation.answer_support import MIN_GRADED_QUERIES, SupportEstimate, estimate_support, spread_sample
 from engine.evaluation.judge_agreement import JudgeAgreement, check_judge, compute_judge_agreement
@@ -59,7 +60,7 @@ class AnswerJudgement:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AnswerGrading:
+class AnswerGrading(OneLine):
     """Answers from several systems' sets with their grades, and how many are supported."""
 
     reader: str  # name of the model that writes and grades
@@ -68,6 +69,15 @@ class AnswerGrading:
     person_grades: Mapping[Pair, int]  # a person's, by query and system
     judgement: AnswerJudgement
     session: AnswerSession
+
+    def __str__(self) -> str:
+        """Return the sentences, one on each line."""
+        return "\n".join(self.sentences)
+
+    def _describe(self) -> str:
+        """Return how many answers there are, of how many systems, and who graded them."""
+        n_systems = counted(len(self.support.systems), "system")
+        return f"{counted(len(self.answers), ANSWER_ITEM)} of {n_systems} by {self.reader}, k={self.k}"
 
     @property
     def support(self) -> SupportEstimate:

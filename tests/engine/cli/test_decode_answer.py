@@ -23,7 +23,8 @@ def setting_of(tmp_path, **use):
 
 
 def ask(address, body):
-    request = urllib.request.Request(f"{address}/answer", json.dumps(body).encode())
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{address}/answer", json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=60) as reply:
         return json.load(reply)
 

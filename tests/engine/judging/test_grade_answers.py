@@ -68,6 +68,8 @@ def test_shares_and_outcomes_are_those_of_the_answers(judged, server, tmp_path):
         assert system.rate == pytest.approx(rate)
     assert any(sentence.endswith("and are left out.") for sentence in grading.sentences)
     assert json.loads(json.dumps(grading.as_json()))["support"]["n_queries"] == len(usable)
+    assert repr(grading) == f"AnswerGrading: {2 * N} answers of 2 systems by wise at mine, k=1"
+    assert str(grading).splitlines() == list(grading.sentences)
     n_asked = len(server.requests)
     assert grade_answers(SYSTEMS, *judged, "mine", k=1).as_json() == grading.as_json()
     assert len(server.requests) == n_asked
