@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 import threading
@@ -191,7 +192,11 @@ async def _send_answer(request: Request) -> Response:
     answerable = _ANSWERS.get(name)
     if answerable is None:
         return PlainTextResponse("no such answers", status_code=404)
-    body = await answer_jobs.fetch_body(name, answerable, request.is_disconnected)
+    try:
+        body = await answer_jobs.fetch_body(name, answerable, request.is_disconnected)
+    except asyncio.CancelledError:
+        # The server ends while this waits; uvicorn would print the cancellation as an error with its traceback.
+        return PlainTextResponse("stopped before the end", status_code=503)
     if isinstance(body, bytes):
         return Response(body, media_type="application/json", headers=CACHE_FOREVER | {"Content-Encoding": "gzip"})
     if body.error is not None and body.is_finding:

@@ -141,6 +141,23 @@ def test_what_fails_unforeseen_tells_the_browser_nothing_of_the_server(get):
     assert answer.status == 500 and "corpus" not in answer.text and "Error" not in answer.text
 
 
+def test_an_answer_that_the_end_of_the_server_cancels_is_no_error(monkeypatch):
+    async def wait_forever(*_):
+        await asyncio.sleep(600)
+
+    async def cancel():
+        waiting = asyncio.create_task(vendor._send_answer(request))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        return await waiting
+
+    monkeypatch.setattr(answer_jobs, "fetch_body", wait_forever)
+    address = vendor.serve_answer("cancelled", SimpleNamespace(answer=dict))
+    name = address.rpartition("/")[2].removesuffix(".json")
+    request = SimpleNamespace(scope={"headers": []}, path_params={"name": name}, is_disconnected=None)
+    assert asyncio.run(cancel()).status_code == 503
+
+
 @pytest.mark.threat("a visitor who can compute what another one looked at", "404: names are of one process")
 def test_names_of_content_are_of_one_process_alone(get, monkeypatch):
     request = SimpleNamespace(answer=dict)
