@@ -528,10 +528,8 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         st.text(error.finding)
         return
     decision, base, verdict_data = results.decision, results.base, dict[str, Any]()
-    if sweep.model is not None and cells.model is None:
-        st.text(visible(f"Nothing is measured by {sweep.model.judge} yet: people's judgements alone count below."))
-    elif results.refusal and sweep.model is not None:
-        st.text(visible(f"{sweep.model.judge} does not count here: {results.refusal}."))
+    if sweep.model is not None:
+        _draw_uncounted(sweep.model.judge, cells, results.refusal)
     if results.estimates is not None and decision is not None:
         remark = _describe_limits(sweep, cells, decision)
         other_split = _find_other_split(loaded, sweep)
@@ -574,6 +572,14 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
             verdict.draw_best(results.frontier, decision, results.estimates)
         order = () if base is None else differences.order_queries(sweep, results.frontier, base, opened.cell, y)
         point_sets.draw_sets(loaded, question, sweep, results.frontier, opened, curve, order)
+
+
+def _draw_uncounted(judge: str, cells: Cells, refusal: str) -> None:
+    """Draw why a model's judgements do not count, where that is so; refusal: the reason, if they cannot."""
+    if cells.model is None:
+        st.text(visible(f"Nothing is measured by {judge} yet: people's judgements alone count below."))
+    elif refusal:
+        st.text(visible(f"{judge} does not count here: {refusal}."))
 
 
 def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
