@@ -1,4 +1,4 @@
-"""What claims on readers measure: answers that a chat model writes from decoders' sets, and if they are supported.
+"""Measures of claims on readers: answers that a chat model writes from decoders' sets, and if they are supported.
 
 The papers' readers are other models, and their answers were compared with answers that people wrote. Here the reader is
 a model of endpoints.toml, and an answer counts where the documents that people judged relevant support it.

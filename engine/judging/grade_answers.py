@@ -26,7 +26,7 @@ from engine.space import Space
 from engine.values import Embeddings, Qrels
 
 ANSWER_ITEM = "answer"
-"""What model and person grade, in sentences."""
+"""Word for the item that model and person grade, in sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ MAX_SHOWN_CHARACTERS = 200
 MAX_BRACKETS = 1 << 17
 """Brackets in an answer: each of two bytes may become an object of thirty times its size."""
 SECRET_NOTE = "its message repeats the key, and is left out"
-"""What is quoted in place of a text that repeats a secret."""
+"""Words quoted in place of a text that repeats a secret."""
 _SECRET_PART_CHARACTERS = 6
 """A text that repeats so many characters of a secret is not quoted."""
 
