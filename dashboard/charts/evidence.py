@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +35,15 @@ SIGN_COLOURS = {1: "#009E73", -1: "#D55E00"}
 SIGN_SYMBOLS = {1: "circle", -1: "x", 0: "diamond-open", None: "circle-open"}
 
 
-def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
+def plot_effects(
+    effects: Sequence[Effect],
+    is_dark: bool,
+    find_claimed_values: Callable[[str], tuple[float, ...]] = lambda effect_name: (),
+) -> Figure:
     """Plot measured effects with intervals: green if as claimed, orange if against it, else hollow.
 
-    At most MAX_EFFECTS rows; an effect's name and value stand above its point.
+    At most MAX_EFFECTS rows; an effect's name and value stand above its point. find_claimed_values: returns the paper's
+    number for the effect of a name, or both ends of its range, drawn as diamonds on the same axis.
     """
     figure, effects, interval_ends, row_labels = new_figure(), effects[:MAX_EFFECTS], [], []
     for y_row, effect in enumerate(effects):
@@ -57,6 +62,10 @@ def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
             **build_tooltip(f"{effect_name}: {decimal(effect.value)}{interval}"),
         )
         row_labels.append(f"{effect_name}  <b>{decimal(effect.value)}</b>")
+        if claimed_values := find_claimed_values(effect.name):
+            interval_ends += claimed_values
+            _add_claimed(figure, claimed_values, y_row, is_dark)
+            row_labels[-1] += f"  ◇ {' to '.join(map(_format_claimed, claimed_values))}"
     smallest, largest = min(interval_ends), max(interval_ends)
     # Ratios that span orders of magnitude are legible on a logarithmic axis only.
     if smallest > 0 and largest / smallest > MIN_LOG_RATIO:
@@ -71,6 +80,24 @@ def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
     figure.update_yaxes(range=[len(effects) - 0.5, -0.9], visible=False)
     height = EFFECT_ROW_PX * len(effects) + EFFECTS_MARGIN_PX
     return apply_layout(figure, height=height, margin={"l": 10, "r": 14, "t": 10, "b": 10}, showlegend=False)
+
+
+def _add_claimed(figure: Figure, values: tuple[float, ...], y_row: int, is_dark: bool) -> None:
+    """Add the paper's number to a row, or both ends of its range, joined by a line."""
+    ink = INK.colour(is_dark)
+    figure.add_scatter(
+        x=list(values),
+        y=[y_row] * len(values),
+        mode="lines+markers",
+        line={"color": ink, "width": 1, "dash": "dot"},
+        marker={"symbol": "diamond-open", "size": 11, "color": ink, "line": {"width": 2, "color": ink}},
+        **build_tooltip(f"In the paper: {' to '.join(map(_format_claimed, values))}"),
+    )
+
+
+def _format_claimed(value: float) -> str:
+    """Format a number of a paper with the digits that it has there."""
+    return f"{value:g}".replace("-", "−")
 
 
 def plot_curves(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:

@@ -9,7 +9,34 @@ from dashboard.charts.html import escape_html, format_chart, format_page, format
 from engine.cli.output import echo, write_text
 from engine.evidence.claim import PAPERS
 from engine.evidence.run import JudgedClaim, Report, list_reports, parse_report
-from engine.views.evidence import INTERVAL_NOTE, command, facts, figures, headline
+from engine.views.evidence import (
+    CLAIMED_NOTE,
+    COLOURS,
+    INTERVAL_NOTE,
+    VERDICT_SIGNS,
+    advise,
+    command,
+    facts,
+    figures,
+    headline,
+    list_squares,
+)
+
+SQUARE_COLOURS = {
+    "green": "#d6f0dd",
+    "orange": "#fde8c8",
+    "red": "#fbd9d7",
+    "blue": "#d9e8fb",
+    "gray": "#ececec",
+    "violet": "#e9dffb",
+}
+"""Background of each verdict's squares; the text on them is the page's."""
+WALL_CSS = """<style>
+.wall {display: flex; flex-wrap: wrap; gap: 4px}
+.wall a {width: 44px; padding: 4px 0; border-radius: 5px; text-align: center; font-size: 12px; color: inherit;
+  text-decoration: none}
+.wall b {display: block; font-size: 14px}
+</style>"""
 
 
 def evidence(measured: str | None, out: str) -> None:
@@ -32,7 +59,9 @@ def build_page(report: Report) -> str:
     page_parts = [
         "<h1>Evidence</h1>",
         f"<p><strong>{escape_html(headline(report))}</strong></p>",
+        f"<ul>{''.join(f'<li>{escape_html(sentence)}</li>' for sentence in advise(report))}</ul>",
         f'<p class="note">{escape_html(report.title)}</p>',
+        _format_wall(report),
         format_table(counts),
     ]
     for paper, paper_title in PAPERS.items():
@@ -42,6 +71,23 @@ def build_page(report: Report) -> str:
             page_parts.append(f"<h2>{escape_html(paper_title)}</h2>")
         page_parts += [_format_claim(claim_row, claim_row is first_row) for claim_row in paper_claims]
     return format_page("Frontier: evidence", page_parts)
+
+
+def _format_wall(report: Report) -> str:
+    """Format a square for each claim as HTML, by paper and verdict; each is a link that opens its claim."""
+    wall_parts = [WALL_CSS]
+    for paper, squares in list_squares(report).items():
+        links = []
+        for square in squares:
+            colour = SQUARE_COLOURS[COLOURS[square.verdict]]
+            title, name = escape_html(square.title), escape_html(square.claim_id)
+            links.append(
+                f'<a href="#{name}" title="{title}" style="background: {colour}"><b>{square.sign}</b>{name}</a>'
+            )
+        wall_parts.append(f'<p><strong>{escape_html(paper)}</strong></p><div class="wall">{"".join(links)}</div>')
+    signs = [f"{VERDICT_SIGNS[short]} {short}" for short, count in report.counts().items() if count]
+    wall_parts.append(f'<p class="note">{escape_html(" · ".join(signs))}</p>')
+    return "".join(wall_parts)
 
 
 def _format_cells(cells: Iterable[Any], tag_name: str = "td") -> list[str]:
@@ -54,10 +100,15 @@ def _format_claim(row: JudgedClaim, has_library: bool) -> str:
 
     row: the claim with the measured effects; has_library: True to include the chart library, once per page
     """
-    effects, contents = row.ruling.effects, []
-    charts = plot_curves(row.ruling.curves, dark=False) + ([plot_effects(effects, is_dark=False)] if effects else [])
+    # A link to an element inside opens the claim.
+    effects, contents = row.ruling.effects, [f'<span id="{escape_html(row.claim.id)}"></span>']
+    charts = plot_curves(row.ruling.curves, dark=False) + (
+        [plot_effects(effects, False, row.claim.find_claimed_values)] if effects else []
+    )
     for position, figure in enumerate(charts):
         contents.append(format_chart(figure, has_library and position == 0))
+    if effects and row.claim.claimed_values:
+        contents.append(f'<p class="note">{CLAIMED_NOTE}</p>')
     for fact_name, fact_text in facts(row):
         contents.append(f"<p><strong>{escape_html(fact_name)}</strong>: {escape_html(fact_text)}</p>")
     if repeat_command := command(row):

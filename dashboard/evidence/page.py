@@ -1,4 +1,4 @@
-"""The Evidence page: every claim by its paper, with the verdict that its numbers allow; a click opens the numbers."""
+"""The Evidence page: a wall of the claims by paper and verdict, and a line for each; a click opens the numbers."""
 
 from collections import defaultdict
 from itertools import cycle
@@ -7,12 +7,26 @@ import streamlit as st
 
 from dashboard.charts.evidence import plot_curves, plot_effects
 from dashboard.components.live_plot import is_dark, plot
+from dashboard.components.squares import Square, draw_squares
 from dashboard.widgets.choices import choose, select
 from engine.evidence.claim import PAPERS
 from engine.evidence.run import JudgedClaim, Report, list_reports
-from engine.views.evidence import COLOURS, INTERVAL_NOTE, command, facts, figures, headline
+from engine.views.evidence import (
+    CLAIMED_NOTE,
+    COLOURS,
+    INTERVAL_NOTE,
+    VERDICT_SIGNS,
+    advise,
+    command,
+    facts,
+    figures,
+    headline,
+    list_squares,
+)
 
 ALL_CLAIMS = "all"
+CHOSEN_KEY = "evidence.chosen"
+"""Session key of the claim that is open below the wall."""
 PAPER_TITLES = {ALL_CLAIMS: "All papers"}
 LINE_CSS = "<style>[class*=st-key-evidence-] summary {opacity: 1}</style>"
 """Lines that can be opened are the page's main text, and as legible."""
@@ -24,11 +38,38 @@ def draw_evidence() -> None:
     reports = list_reports()
     report = reports[select("Measured on", reports, "evidence.report", label_visibility="collapsed")]
     st.subheader(headline(report), anchor=False)
+    st.markdown("\n".join(f"- {sentence}" for sentence in advise(report)))
     st.caption(
         "A rule computes each verdict from the numbers. `frontier reproduce all --data FOLDER` measures them on your "
         "own judged sets, with any encoder, and this page has them then too."
     )
+    _draw_wall(report)
     _draw_claims(report)
+
+
+@st.fragment
+def _draw_wall(report: Report) -> None:
+    """Draw a square for each claim, by paper and verdict, and below them the claim of the square that was clicked."""
+    rows = {row.claim.id: row for row in report.rows}
+    groups = {}
+    for paper, squares in list_squares(report).items():
+        groups[paper] = [
+            Square(square.claim_id, square.sign, COLOURS[square.verdict], square.title) for square in squares
+        ]
+
+    def open_claim(claim_id: str) -> None:
+        """Show a claim below the wall, or close it on a second click."""
+        st.session_state[CHOSEN_KEY] = None if st.session_state.get(CHOSEN_KEY) == claim_id else claim_id
+
+    # A report measured elsewhere may lack the claim that was open.
+    chosen_row = rows.get(st.session_state.get(CHOSEN_KEY) or "")
+    chosen = None if chosen_row is None else chosen_row.claim.id
+    draw_squares(groups, chosen, "evidence.wall", open_claim, label="Claims by paper, sorted by verdict")
+    st.caption(" · ".join(f"{VERDICT_SIGNS[short]} {short}" for short, count in report.counts().items() if count))
+    if chosen_row is not None:
+        with st.container(border=True, key="evidence-chosen"):
+            st.markdown(f":{COLOURS[chosen_row.short]}-badge[{chosen_row.short}] **{chosen_row.claim.sentence}**")
+            _draw_details(chosen_row, "wall")
 
 
 @st.fragment
@@ -59,33 +100,43 @@ def _draw_claims(report: Report) -> None:
 
 def _draw_claim(row: JudgedClaim) -> None:
     """Draw a paper's claim as a line that opens: its charts, its facts, the command that measures it."""
-    name, effects = row.claim.id, row.ruling.effects
     claim_text = f":{COLOURS[row.short]}-badge[{row.short}] {row.claim.sentence}"
-    claim_line = st.expander(claim_text, key=f"evidence.{name}", on_change="rerun", type="compact")
+    claim_line = st.expander(claim_text, key=f"evidence.{row.claim.id}", on_change="rerun", type="compact")
     # Closed claims draw nothing: their charts take the time.
-    if not claim_line.open:
-        return
-    with claim_line:
-        chart_column, text_column = st.columns([3, 2], gap="medium")
-        with chart_column:
-            if effects:
-                charts = plot_curves(row.ruling.curves, is_dark())
-                # The curves stand in two columns, by turns.
-                columns = st.columns(min(2, len(charts))) if charts else []
-                for position, (figure, column) in enumerate(zip(charts, cycle(columns), strict=False)):
-                    with column:
-                        file_name = f"{row.claim.id}-{position}"
-                        plot(figure, f"evidence.curves.{file_name}", file=file_name, label=row.claim.sentence)
-                plot(plot_effects(effects, is_dark()), f"evidence.chart.{name}", file=name, label=row.claim.sentence)
-            else:
+    if claim_line.open:
+        with claim_line:
+            _draw_details(row, "list")
+
+
+def _draw_details(row: JudgedClaim, place: str) -> None:
+    """Draw what a claim's verdict rests on: charts, facts, the command that measures it.
+
+    place: names the part of the page, as a claim may be open in two.
+    """
+    name, effects = f"{place}.{row.claim.id}", row.ruling.effects
+    chart_column, text_column = st.columns([3, 2], gap="medium")
+    with chart_column:
+        if effects:
+            charts = plot_curves(row.ruling.curves, is_dark())
+            # The curves stand in two columns, by turns.
+            columns = st.columns(min(2, len(charts))) if charts else []
+            for position, (figure, column) in enumerate(zip(charts, cycle(columns), strict=False)):
+                with column:
+                    file_name = f"{row.claim.id}-{position}"
+                    plot(figure, f"evidence.curves.{name}-{position}", file=file_name, label=row.claim.sentence)
+            effects_chart = plot_effects(effects, is_dark(), row.claim.find_claimed_values)
+            plot(effects_chart, f"evidence.chart.{name}", file=row.claim.id, label=row.claim.sentence)
+            if row.claim.claimed_values:
+                st.caption(CLAIMED_NOTE)
+        else:
+            st.text(row.ruling.why)
+    with text_column:
+        for fact_title, fact_text in facts(row):
+            st.text(f"{fact_title}: {fact_text}")
+        if repeat_command := command(row):
+            st.code(repeat_command, language="sh", wrap_lines=True)
+        if effects:
+            with st.popover("Figures", key=f"evidence.figures.{name}"):
                 st.text(row.ruling.why)
-        with text_column:
-            for fact_title, fact_text in facts(row):
-                st.text(f"{fact_title}: {fact_text}")
-            if repeat_command := command(row):
-                st.code(repeat_command, language="sh", wrap_lines=True)
-            if effects:
-                with st.popover("Figures"):
-                    st.text(row.ruling.why)
-                    st.dataframe(figures(effects), hide_index=True)
-                    st.caption(INTERVAL_NOTE)
+                st.dataframe(figures(effects), hide_index=True)
+                st.caption(INTERVAL_NOTE)

@@ -60,8 +60,14 @@ class Claim:
     trained: bool = False  # whether it is about trained systems, which a work folder has
     is_read: bool = False  # whether it is about what a language model makes of sets, which needs an endpoint
     effect: str = ""  # the paper's own number, with its unit; "" where it prints none
+    # The same in the unit of our effects, by a part of an effect's name: one number, or both ends of a range.
+    claimed_values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     differs: str = ""  # what is otherwise than in the paper
     cost: int = 1  # seconds on one idle core, about
+
+    def find_claimed_values(self, effect_name: str) -> tuple[float, ...]:
+        """Return the paper's number for one of our effects, or both ends of its range; () where it prints none."""
+        return next((values for part, values in self.claimed_values.items() if part in effect_name), ())
 
 
 class PaperClaims:

@@ -1,16 +1,28 @@
-"""Judged claims for pages, files and the README: counts in a sentence, facts and figures of a row."""
+"""Judged claims for pages, files and the README: counts and advice in sentences, facts and figures of a row."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from engine.evidence.rules import SHORT_VERDICTS, Effect, Finding
+from engine.evidence.claim import PAPERS
+from engine.evidence.rules import FAILS_HERE, SHORT_VERDICTS, Effect, Finding
 from engine.evidence.run import JudgedClaim, Report
 from engine.progress import counted
-from engine.wording import command_line, decimal
+from engine.wording import command_line, decimal, signed
 
 COLOURS: Mapping[str, str] = dict(
     zip(SHORT_VERDICTS, ("green", "orange", "red", "red", "blue", "gray", "violet"), strict=True)
 )
 """Colour of the badge of each short verdict."""
+VERDICT_SIGNS: Mapping[str, str] = {
+    Finding.HOLDS: "✓",
+    Finding.PARTLY: "◐",
+    FAILS_HERE: "✕",
+    Finding.REFUTED: "✖",
+    Finding.UNDECIDED: "?",
+    Finding.UNTESTABLE: "–",
+    Finding.NEEDS_ENDPOINT: "◌",
+}
+"""Character of each short verdict, so that no verdict is told by its colour alone."""
 SIGNS = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}
 
 
@@ -18,6 +30,90 @@ def headline(report: Report) -> str:
     """State the number of claims by verdict."""
     counts = [f"{short} {count}" for short, count in report.counts().items() if count]
     return f"{counted(len(report.rows), 'claim')}: {' · '.join(counts)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """A choice that practitioners have, and the claims whose measurements inform it."""
+
+    whom: str  # for whom it is
+    choice: str  # what they could take, and what it is compared with
+    unit: str
+    claim_ids: tuple[str, ...]
+    part: str = ""  # of the names of the effects that count
+
+
+ADVICE = (
+    Advice(
+        whom="Without training, if all relevant documents are needed at once",
+        choice="NNN instead of Top-k",
+        unit="points of Comp@5",
+        claim_ids=("N5", "N6", "N7"),
+    ),
+    Advice(
+        whom="With judged queries to train on",
+        choice="NNN trained for its decoder instead of Top-k",
+        unit="points of Comp@5",
+        claim_ids=("N12",),
+        part="Comp@5",
+    ),
+    Advice(
+        whom="With votes of users",
+        choice="embeddings updated online instead of frozen ones",
+        unit="points of nDCG@10 on new queries",
+        claim_ids=("O8",),
+        part="held-out ndcg@10",
+    ),
+)
+"""Choices of decoders and embeddings that the claims of the papers are about."""
+
+
+def advise(report: Report) -> list[str]:
+    """Return a sentence for each choice of practitioners: what it gains or loses on which sets.
+
+    Choices that the report has not measured are left out.
+    """
+    rows = {row.claim.id: row for row in report.rows}
+    sentences = []
+    for advice in ADVICE:
+        claims = [rows[claim_id] for claim_id in advice.claim_ids if claim_id in rows]
+        effects = [effect for row in claims for effect in row.ruling.effects if advice.part in effect.name]
+        differences = [f"{signed(effect.value, 1)} on {_set_of(effect)}" for effect in effects if effect.sign]
+        open_sets = [_set_of(effect) for effect in effects if not effect.sign]
+        outcomes = []
+        if differences:
+            outcomes.append(", ".join(differences))
+        if open_sets:
+            outcomes.append(f"no clear difference on {', '.join(open_sets)}")
+        if outcomes:
+            sentences.append(f"{advice.whom}: {advice.choice}. In {advice.unit}: {'; '.join(outcomes)}.")
+    return sentences
+
+
+def _set_of(effect: Effect) -> str:
+    """Return the judged set of an effect, with which its name begins."""
+    return effect.name.replace(":", ",").split(",")[0]
+
+
+@dataclass(frozen=True)
+class ClaimSquare:
+    """A claim as a square of the wall."""
+
+    claim_id: str
+    verdict: str  # in short
+    sign: str
+    title: str  # for the mouse and for screen readers
+
+
+def list_squares(report: Report) -> dict[str, list[ClaimSquare]]:
+    """Return the squares of each paper, by its name: claims sorted by verdict, from the best to none."""
+    ranks = {verdict: rank for rank, verdict in enumerate(SHORT_VERDICTS)}
+    squares: dict[str, list[ClaimSquare]] = {}
+    for row in sorted(report.rows, key=lambda judged: ranks[judged.short]):
+        title = f"{row.claim.id}, {row.short}: {row.claim.sentence}"
+        square = ClaimSquare(row.claim.id, row.short, VERDICT_SIGNS[row.short], title)
+        squares.setdefault(row.claim.paper, []).append(square)
+    return {PAPERS[paper]: squares[paper] for paper in PAPERS if paper in squares}
 
 
 def facts(row: JudgedClaim) -> list[tuple[str, str]]:
@@ -52,6 +148,10 @@ INTERVAL_NOTE = (
     "against the claim, corrected for the number of figures (Holm)."
 )
 """Sentence on the intervals of effects: what they allow for, and what decides beside them."""
+
+
+CLAIMED_NOTE = "● measured here, with its 95% interval · ◇ in the paper, on its own data and encoder"
+"""Legend of a chart that has the paper's numbers too."""
 
 
 def figures(effects: Sequence[Effect]) -> list[dict[str, str]]:

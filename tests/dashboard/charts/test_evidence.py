@@ -2,9 +2,9 @@
 
 import math
 
-from dashboard.charts.evidence import plot_curves
+from dashboard.charts.evidence import plot_curves, plot_effects
 from dashboard.charts.palette import PALETTE, method_style
-from engine.evidence.rules import EffectCurve, curve_of
+from engine.evidence.rules import Effect, EffectCurve, curve_of
 
 
 def times(name, axes, log=False) -> EffectCurve:
@@ -52,3 +52,14 @@ def test_axes_of_factors_have_ticks_in_plain_numbers():
     (figure,) = plot_curves([wide], dark=False)
     assert list(figure.layout.xaxis.ticktext) == ["1", "10", "100", "1,000", "10,000", "100,000", "1,000,000"]
     assert list(figure.layout.yaxis.ticktext)[:3] == ["0.001", "0.01", "0.1"]
+
+
+def test_claimed_numbers_are_diamonds_on_the_axis_of_what_was_measured():
+    effects = [Effect(name="a: points", value=-0.6, low=-1.1, high=-0.1, sign=-1), Effect(name="b: points", value=2.0)]
+    claimed = {"a: points": (9.9,), "b: points": (-0.5, 8.3)}
+    figure = plot_effects(effects, False, claimed.__getitem__)
+    diamonds = [trace for trace in figure.data if trace.marker.symbol == "diamond-open"]
+    assert [(list(trace.x), set(trace.y)) for trace in diamonds] == [([9.9], {0}), ([-0.5, 8.3], {1})]
+    assert [trace.hovertext for trace in diamonds] == ["In the paper: 9.9", "In the paper: −0.5 to 8.3"]
+    assert "◇ 9.9" in figure.layout.annotations[0].text
+    assert len(plot_effects(effects, False).data) == 2

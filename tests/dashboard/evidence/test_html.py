@@ -21,6 +21,10 @@ def test_the_file_has_every_claim_once_and_fetches_nothing(home, tmp_path, is_fi
     text = target.read_text(encoding="utf-8")
     assert text.count("<summary>") == len(load_shipped().rows)
     assert text.count("Plotly.newPlot(") >= sum(bool(row.ruling.effects) for row in load_shipped().rows)
+    # Each square of the wall leads to an element inside its claim, which a browser then opens.
+    links = re.findall(r'<a href="#([A-Z]\d+)"', text)
+    assert sorted(links) == sorted(row.claim.id for row in load_shipped().rows)
+    assert all(text.count(f'<span id="{link}"></span>') == 1 for link in links)
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=", text)
 
 

@@ -43,3 +43,14 @@ def test_a_line_opens_its_numbers_and_its_command():
     assert [code.value for code in app.code] == ["frontier reproduce V2"]
     told = " ".join(text.value for text in app.text)
     assert "Verdict: refuted" in told and "§3.1" in told
+
+
+def test_a_square_opens_its_claim_below_the_wall():
+    app = page()
+    app.session_state["evidence.chosen"] = "N6"
+    run(app)
+    assert [code.value for code in app.code] == ["frontier reproduce N6 --data FOLDER"]
+    assert any("NNN without training beats dense retrieval on ToolLens" in text.value for text in app.markdown)
+    assert any("◇ in the paper" in caption.value for caption in app.caption)
+    app.session_state["evidence.chosen"] = "of another report"
+    assert not run(app).exception and not app.code

@@ -84,3 +84,21 @@ def test_every_interval_of_the_findings_is_one_of_the_row_that_it_names():
         known = [(e.value, e.low, e.high) for name in rows for e in effects[name] if e.low is not None]
         rounded = [[f"{number:.{n}f}" for number, n in zip(numbers, digits, strict=True)] for numbers in known]
         assert [f"{float(text):.{n}f}" for text, n in zip(found.groups(), digits, strict=True)] in rounded, found[0]
+
+
+@pytest.mark.parametrize("name", [name for name, claim in CLAIMS.items() if claim.claimed_values])
+def test_claimed_numbers_are_those_of_the_text_and_each_belongs_to_a_measured_effect(name):
+    claim = CLAIMS[name]
+    text = claim.effect.replace("−", "-").replace("1/2", "0.5").replace("88.1 to 100 %", "0.881 to 1.0")
+    printed = [float(number) for number in re.findall(r"-?\d*\.?\d+", text)]
+    # The paper may print two numbers where ours is their difference, or the share of it that was regained.
+    pairs = [(first, second) for first in printed for second in printed if first > second]
+    derived = [first - second for first, second in pairs]
+    derived += [part / whole for part in derived for whole in derived if 0 < part <= whole]
+    allowed = {round(sign * number, 3) for number in [*printed, *derived, 0] for sign in (1, -1)}
+    assert {round(value, 3) for values in claim.claimed_values.values() for value in values} <= allowed
+    effect_names = [
+        effect.name for row in run.load_shipped().rows if row.claim.id == name for effect in row.ruling.effects
+    ]
+    for part, values in claim.claimed_values.items():
+        assert any(claim.find_claimed_values(effect_name) == values for effect_name in effect_names), part

@@ -1,10 +1,21 @@
-"""Judged claims in words: counts, facts, the command."""
+"""Judged claims in words: counts, advice, facts, the command; and as squares."""
 
 from dataclasses import replace
 
+from engine.evidence.claim import PAPERS
 from engine.evidence.rules import SHORT_VERDICTS, Effect, Finding, Ruling, Scope, rule_untestable
-from engine.evidence.run import CLAIMS, JudgedClaim, Report
-from engine.views.evidence import COLOURS, command, facts, figures, headline, markdown
+from engine.evidence.run import CLAIMS, JudgedClaim, Report, load_shipped
+from engine.views.evidence import (
+    COLOURS,
+    VERDICT_SIGNS,
+    advise,
+    command,
+    facts,
+    figures,
+    headline,
+    list_squares,
+    markdown,
+)
 
 EFFECT = Effect(name="toolbank-numpy", value=3.8, low=0.8, high=7.0, sign=1)
 RULING = Ruling(verdict=Finding.UNDECIDED, why="It is wide.", effects=(EFFECT,), needed=900)
@@ -37,3 +48,26 @@ def test_a_command_measures_a_claim_again():
     assert command(replace(ROW, claim=trained)).endswith("--data FOLDER --work FOLDER --train")
     missing = next(claim for claim in CLAIMS.values() if claim.missing)
     assert command(replace(ROW, claim=missing)) == ""
+
+
+def test_advice_gives_differences_that_have_a_sign_and_names_the_other_sets():
+    open_effect = replace(EFFECT, name="toollens: points", value=-0.2, sign=None)
+    loss = replace(EFFECT, name="metatool: points", value=-1.25, sign=-1)
+    row = replace(ROW, ruling=replace(RULING, effects=(EFFECT, open_effect, loss)))
+    (sentence,) = advise(Report(sets=(), encoder="bundled", seed=0, rows=(row,)))
+    assert sentence.endswith(": +3.8 on toolbank-numpy, −1.2 on metatool; no clear difference on toollens.")
+    assert advise(Report(sets=(), encoder="bundled", seed=0, rows=())) == []
+    assert len(advise(load_shipped())) == 3
+
+
+def test_squares_have_every_claim_once_by_paper_and_verdict():
+    report = load_shipped()
+    squares = list_squares(report)
+    assert list(squares) == list(PAPERS.values()) and set(VERDICT_SIGNS) == set(SHORT_VERDICTS)
+    assert len(set(VERDICT_SIGNS.values())) == len(SHORT_VERDICTS)
+    shown = [square for group in squares.values() for square in group]
+    assert sorted(square.claim_id for square in shown) == sorted(row.claim.id for row in report.rows)
+    assert {square.claim_id: square.verdict for square in shown} == {row.claim.id: row.short for row in report.rows}
+    for group in squares.values():
+        ranks = [SHORT_VERDICTS.index(square.verdict) for square in group]
+        assert ranks == sorted(ranks)
