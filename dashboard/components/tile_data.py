@@ -15,6 +15,7 @@ from engine.stages import RELEVANCE_WEIGHT, Selector
 from engine.values import Embeddings, Ranking, digest_of
 from engine.views.decision import relevance
 from engine.views.slider import has_slider, pack_ranking, requests
+from engine.views.topic import find_topic_floor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +83,22 @@ def build_tile(
 
 
 def build_tiles(
-    query: str, k: int, n_relevant: int, tiles: Iterable[dict[str, Any]], base: dict[str, Any] | None = None
+    query: str,
+    k: int,
+    n_relevant: int,
+    tiles: Iterable[dict[str, Any]],
+    *,
+    base: dict[str, Any] | None = None,
+    floor: float | None = None,
 ) -> dict[str, Any]:
     """Build the data of the tiles' script for one query.
 
     query: its key, by which other views see that it has changed; n_relevant: documents judged relevant, 0 for a query
-    without judgements; base: the baseline's set, of `pack_ranking`, if no tile is the baseline's
+    without judgements; base: the baseline's set, of `pack_ranking`, if no tile is the baseline's; floor: relevance
+    below which documents are off-topic, None where it is unknown
     """
-    decoders = list(tiles)
-    return {"query": query, "k": k, "judged": n_relevant, "serial": 0, "base": base, "decoders": decoders}
+    counts = {"k": k, "judged": n_relevant, "serial": 0}
+    return {"query": query, **counts, "floor": floor, "base": base, "decoders": list(tiles)}
 
 
 def pack_query(
@@ -124,7 +132,8 @@ def pack_query(
         tiles.append(build_tile(key, title, decoder, packed, described, decoder == baseline))
     # Without a tile of its own, the baseline is packed for the comparison with the others.
     base = None if baseline in decoders else _pack_decoder(space, query, baseline, k, relevant_ids, 0)[0]
-    data = build_tiles(query_key, k, len(relevant_ids), tiles, base)
+    floor = find_topic_floor(space, query.vectors[0], k)
+    data = build_tiles(query_key, k, len(relevant_ids), tiles, base=base, floor=floor)
     return PackedQuery(query_id=query.ids[0], text=text, tiles=data, answers=answers)
 
 

@@ -13,7 +13,7 @@ from dashboard.components import tile_data, vendor
 from dashboard.explore import checkup, map_view, proof, redundancy, results, weights
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, link, view_names
-from dashboard.session.answers import Answer, build_slider_requests, compute_answer
+from dashboard.session.answers import Answer, build_slider_requests, compute_answer, find_floor
 from dashboard.session.parameters import param_key, resolve_form
 from dashboard.session.query import Question, query_key, step_query
 from dashboard.widgets import confirm, scorers
@@ -197,7 +197,8 @@ def draw_tiles(
         tile = _build_tile(loaded, question, key, result, sliders.setdefault(key, {}), is_baseline)
         tiles.append(tile | {"error": errors.get(result.name)})
     n_relevant = len(relevant_ids) if question.is_judged else 0
-    data = tile_data.build_tiles(query_key(loaded, question), question.k, n_relevant, tiles, base)
+    floor = find_floor(loaded, question)
+    data = tile_data.build_tiles(query_key(loaded, question), question.k, n_relevant, tiles, base=base, floor=floor)
     data["serial"] = st.session_state.get(SERIAL_KEY, 0)
     # The browser writes it: otherwise each tried value would be an entry of its history.
     data["address"] = link.preview_address(loaded) if is_released else None

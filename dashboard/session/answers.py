@@ -24,6 +24,7 @@ from engine.stages import Selector
 from engine.values import Embeddings, Ranking, digest_of
 from engine.views.decision import Relevance, relevance
 from engine.views.slider import SliderRequest, requests
+from engine.views.topic import find_topic_floor
 
 T = TypeVar("T")
 N_TIMED_CALLS, MIN_TIMED_SECONDS, MAX_REPEATED_SECONDS = 3, 0.02, 0.5
@@ -89,6 +90,20 @@ def compute_answer(loaded: Loaded, question: Question, selector_name: str, decod
         seconds = None if scoring_seconds is None or select_seconds is None else scoring_seconds + select_seconds
         answers[cache_key] = Answer(selector_name, decoder, ranking, seconds, selector_relevance)
     return answers[cache_key]
+
+
+def find_floor(loaded: Loaded, question: Question) -> float | None:
+    """Return the relevance below which documents are off the question's topic; None where nobody knows it.
+
+    Of a corpus in a vector engine only some documents are here.
+    """
+    if loaded.reach is not None:
+        return None
+    floors: Memo[tuple[Any, ...], float | None] = _memo(loaded, "floors", MAX_CACHED_ANSWERS)
+    cache_key = (*_question_key(loaded, question), question.k)
+    if cache_key not in floors:
+        floors[cache_key] = find_topic_floor(loaded.space, question.vector, question.k)
+    return floors[cache_key]
 
 
 def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[Any, ...]:

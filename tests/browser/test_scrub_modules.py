@@ -119,6 +119,14 @@ def test_a_set_knows_its_documents_and_figures(run_js):
     assert keys[0] == keys[1] and len(set(keys)) == 4, "the order is no part of a set"
 
 
+@pytest.mark.parametrize(
+    ("floor", "expected"), [(None, [3, 3, 2, 1, 0]), (0.75, [2, 2, 2, 0, 0]), (0.7, [3, 3, 2, 1, 0])]
+)
+def test_a_document_is_on_topic_from_the_floor_on_or_if_it_is_judged_relevant(run_js, floor, expected):
+    given = {"packed": PACKED, "floor": floor}
+    assert run_js("new Answers(given.packed).of.map(s => s.onTopic(given.floor))", given) == expected
+
+
 def test_sets_of_too_many_documents_are_without_diversity(run_js):
     packed = PACKED | {"near": None, "unmeasured": "too many"}
     figures = run_js("new Answers(given).of.map(s => [s.found, s.pairs, s.duplicates, s.diversity])", packed)

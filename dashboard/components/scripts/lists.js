@@ -1,6 +1,6 @@
 // The ranked lists of the visible decoders, with lines between the same documents. They follow the tiles' sliders.
 
-import { announce, heat, hub, listen, make, number, stillness, styled } from "./parts.js";
+import { announce, heat, hub, isOnTopic, listen, make, number, stillness, styled } from "./parts.js";
 
 const ROW_PX = 28, DROPPED_ROW_PX = 22, DROPPED_HEAD_PX = 24;
 
@@ -54,7 +54,9 @@ class List {
     set.rows.forEach((_, rank) => {
       const document = set.document(rank), row = this.place(document, rank, rank * ROW_PX), nearest = set.closestAbove(rank);
       row.rank.textContent = rank + 1;
-      row.tag.textContent = isCompared && !baseRows.has(document.row) ? "NEW" : "";
+      const isOff = !document.right && !isOnTopic(document.relevance, hub.shown.floor);
+      row.node.classList.toggle("off", isOff);
+      row.tag.textContent = isOff ? "OFF-TOPIC" : isCompared && !baseRows.has(document.row) ? "NEW" : "";
       const isDuplicate = nearest.cosine >= set.answers.packed.duplicate;
       row.near.style.background = nearest.rank >= 0 ? `rgb(${heat(nearest.cosine)})` : "transparent";
       row.near.classList.toggle("alike", sizes.get(groups[rank]) > 1);

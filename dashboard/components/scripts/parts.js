@@ -93,6 +93,9 @@ const PRECISION = 100000;
 export const MIN_RELEVANCE_SHARE = 0.95;
 const ROUNDING = 1e-9;
 
+// A floor is the relevance that 5 % of the corpus reach for the query; below it a document is off-topic.
+export const isOnTopic = (relevance, floor) => (floor ?? null) === null || relevance === null || relevance >= floor;
+
 // A set of documents and its figures. ids: positions in the document lists of `answers`, in rank order.
 class Answer {
   constructor(answers, ids) {
@@ -125,6 +128,12 @@ class Answer {
     const { packed, right } = this.answers, id = this.ids[rank];
     const score = packed.scores ? packed.scores[id] : packed.relevance[id];
     return { row: packed.rows[id], name: packed.names[id], relevance: packed.relevance[id], score, right: right.has(id) };
+  }
+
+  // The number of documents on topic: judged relevant, or as relevant as the floor; all where no floor is known.
+  onTopic(floor) {
+    const { packed, right } = this.answers;
+    return this.ids.filter((id) => right.has(id) || isOnTopic(packed.relevance[id], floor)).length;
   }
 
   cosine(i, j) {

@@ -1,7 +1,7 @@
 // A tile for each decoder: sliders with their effects, figures and redundancy; beside them the query's own frontier.
 
 import {
-  Answers, MIN_RELEVANCE_SHARE, announce, counted, findMostDiverse, hub, inside, make, nearest, need, number, path, setting, signed,
+  Answers, MIN_RELEVANCE_SHARE, announce, counted, findMostDiverse, hub, inside, isOnTopic, make, nearest, need, number, path, setting, signed,
   styled, thumbnail,
 } from "./parts.js";
 
@@ -13,6 +13,7 @@ class Slider {
     Object.assign(this, { view, tile });
     const box = make(parent, "div", "slider");
     this.plot = make(box, "div", "plot");
+    this.offTopic = make(box, "div", "offtopic", { "aria-hidden": true });
     this.curves = make(this.plot, "svg", "curves", { viewBox: "0 0 1000 100", preserveAspectRatio: "none", "aria-hidden": true });
     this.ghost = make(this.plot, "i", "cursor ghost");
     this.cursor = make(this.plot, "i", "cursor");
@@ -106,8 +107,8 @@ class Slider {
 
   // Draw the effect of the slider: each figure as a step function of its value.
   draw() {
-    this.curves.textContent = "";
-    const answers = this.known, { judged } = this.view.data;
+    this.curves.textContent = this.offTopic.textContent = "";
+    const answers = this.known, { judged, floor } = this.view.data;
     if (!answers) return;
     const across = (value) => (1000 * this.share(value)).toFixed(1);
     const height = (value) => (100 - 96 * Math.max(0, Math.min(1, value ?? 0))).toFixed(1);
@@ -120,8 +121,20 @@ class Slider {
     make(this.curves, "path", "diversity", { d: diversity });
     const { changes } = answers;
     make(this.curves, "path", "marks", { d: changes.map(({ from }) => `M${across(from)},94V100`).join("") });
+    // The track is hatched where the set's mean relevance is below the floor.
+    const spans = [];
+    for (const { set, from, to } of answers.pieces) {
+      if (isOnTopic(set.relevance, floor)) continue;
+      if (spans.at(-1)?.to === from) spans.at(-1).to = to;
+      else spans.push({ from, to });
+    }
+    for (const { from, to } of spans) {
+      const left = this.share(from);
+      make(this.offTopic, "i", "", { style: `left:${100 * left}%;width:${100 * (this.share(to) - left)}%` });
+    }
+    const hatched = spans.length ? " · hatched: mean relevance below that of 95% of the corpus" : "";
     const kind = answers.exact ? `exact: every value, ${counted(changes.length + 1, "set")}` : `sampled at ${answers.stops.length} positions${answers.why && `: ${answers.why}`}`;
-    this.plot.title = `Diversity (filled) and ${judged ? "recall" : "relevance"} along ${this.given.symbol} · ${kind}`;
+    this.plot.title = `Diversity (filled) and ${judged ? "recall" : "relevance"} along ${this.given.symbol} · ${kind}${hatched}`;
     this.plot.dataset.kind = answers.exact ? "exact" : "sampled";
   }
 }
@@ -140,6 +153,7 @@ class Tile {
     const facts = make(body, "div", "facts");
     this.right = make(facts, "p", "right");
     this.figures = make(facts, "p", "figures");
+    this.topic = make(facts, "p", "topic");
     this.thumb = make(body, "canvas", "thumb", { role: "img" });
     this.tracks = make(this.node, "div", "tracks");
     this.update(given);
@@ -198,7 +212,7 @@ class Tile {
     this.base = base;
     this.drawn = set;
     this.node.classList.toggle("computing", set === undefined);
-    const { judged, k } = this.view.data, short = set && set.ids.length < k;
+    const { judged, k, floor } = this.view.data, short = set && set.ids.length < k;
     this.state.textContent = set === undefined ? "computing" : (this.given.error ?? `${short ? `${set.ids.length} of ${k}` : ""} ${this.kind}`);
     if (set === undefined) return true;
     const { unmeasured } = set.answers.packed;
@@ -209,8 +223,11 @@ class Tile {
     if (judged) this.right.innerHTML = `<b>${hasDots ? "●".repeat(set.found) + "○".repeat(Math.max(0, judged - set.found)) : ""} ${set.found} of ${judged}</b> relevant`;
     const delta = (value, baseValue) => (isCompared && baseValue !== null && value !== null ? ` <span>${signed(value - baseValue, 2)}</span>` : "");
     this.figures.innerHTML =
-      `<span title="Diversity (ILAD): mean of 1 − cosine over all pairs; 0 = all the same">Div <b>${number(set.diversity, 2)}</b>${short ? "" : delta(set.diversity, base.diversity)}</span>` +
-      `<span title="Mean cosine of the set's documents with the query">Rel <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
+      `<span title="Diversity (ILAD): mean of 1 − cosine over all pairs; 0 = all the same">Div<i>ersity</i> <b>${number(set.diversity, 2)}</b>${short ? "" : delta(set.diversity, base.diversity)}</span>` +
+      `<span title="Mean cosine of the set's documents with the query">Rel<i>evance</i> <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
+    this.topic.hidden = floor === null;
+    this.topic.innerHTML = `<b>${set.onTopic(floor)} of ${set.ids.length}</b> on topic`;
+    this.topic.title = floor === null ? "" : `Documents with a cosine of ${number(floor)} or more with the query, which 5% of the corpus have`;
     Object.assign(this.thumb, { width: k, height: k });
     thumbnail(this.thumb, set, k);
     this.thumb.ariaLabel = this.thumb.title = unmeasured || `${set.duplicates} of ${set.pairs} pairs are near-duplicates (cosine ≥ ${number(set.answers.packed.duplicate, 4).replace(/0{1,2}$/, "")})`;
@@ -322,7 +339,7 @@ class Tiles {
     }
     const decoders = this.tiles.map(({ given, set, now }) => ({ ...given, set, now }));
     const sets = decoders.filter(({ set }) => set).map(({ name, set }) => ({ name, rows: set.rows, relevant: set.ids.filter((id) => set.answers.right.has(id)).map((id) => set.answers.packed.rows[id]) }));
-    hub.shown = { query: this.data.query, k: this.data.k, base, decoders, touched: this.touched?.given.key, sets };
+    hub.shown = { query: this.data.query, k: this.data.k, floor: this.data.floor, base, decoders, touched: this.touched?.given.key, sets };
     announce("sets", hub.shown);
     return true;
   }
@@ -339,8 +356,9 @@ class Tiles {
     this.all.hidden = this.moved || !this.data.headline;
     if (!this.all.hidden) return void make(this.said, "b", "", { text: this.data.headline, title: this.data.headline });
     if (!set) return;
+    const { floor } = this.data, off = set.ids.length - set.onTopic(floor), offTopic = off ? `, ${off} of ${set.ids.length} off-topic` : "";
     const lead = make(this.said, "b", "", {
-      text: touched.given.baseline ? `${counted(set.duplicates, "near-duplicate pair")} in ${touched.title}` : `${counted(base.duplicates, "near-duplicate pair")} → ${set.duplicates}`,
+      text: touched.given.baseline ? `${counted(set.duplicates, "near-duplicate pair")} in ${touched.title}` : `${counted(base.duplicates, "near-duplicate pair")} → ${set.duplicates}${offTopic}`,
     });
     if (base.answers.packed.unmeasured || set.answers.packed.unmeasured) lead.textContent = base.answers.packed.unmeasured || set.answers.packed.unmeasured;
     if (touched.given.baseline) return;
@@ -353,10 +371,12 @@ class Tiles {
 
   // Offer the most diverse set along any slider that this query affords.
   advise() {
-    const { base } = this, candidates = [];
+    const { base } = this, { floor } = this.data, candidates = [];
     for (const tile of this.tiles)
       for (const slider of tile.given.baseline ? [] : tile.sliders)
-        for (const piece of slider.known?.pieces ?? []) candidates.push({ tile, slider, piece, set: piece.set });
+        for (const piece of slider.known?.pieces ?? [])
+          // Diversity of documents that have nothing to do with the query is no advice.
+          if (piece.set.onTopic(floor) >= base.onTopic(floor)) candidates.push({ tile, slider, piece, set: piece.set });
     const advised = (this.advised = findMostDiverse(candidates, base));
     this.advice.hidden = !advised;
     if (!advised) return;

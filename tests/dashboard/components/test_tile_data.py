@@ -39,6 +39,7 @@ def test_each_slider_has_the_answers_of_its_decoder():
     for position, value in ((0, 0.0), (-1, 1.0)):
         decoder = decoders("mmr", relevance_weight=value)[0]
         assert rows_of(answers, position) == engine.decode(decoder, LOADED.space, QUERY, k=6).rows()
+    assert packed.tiles["floor"] is None, "5 % of so few documents are no set"
     assert packed.tiles["judged"] == len(QUESTION.relevant_ids) and packed.tiles["base"] is None
 
 
