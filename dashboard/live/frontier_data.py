@@ -94,8 +94,13 @@ def build_frontier_data(measured: MeasuredSettings, decoders: Mapping[str, Decod
     """
     cells = _drop_incomplete(measured.cells)
     points = frontier(cells, DIVERSITY_METRIC, RELEVANCE_METRIC, measured.k)
-    # A curve over other queries would not pass through the points.
-    exact = [curve for curve in measured.curves if not curve.left_out and len(curve.queries) == points.queries]
+    dropped = [cell for cell in measured.cells if cell not in cells]
+    # A curve over other queries would not pass through the points, nor one with sets that have no diversity.
+    exact = [
+        curve
+        for curve in measured.curves
+        if len(curve.queries) == points.queries and not any(_is_on_curve(cell, curve) for cell in dropped)
+    ]
     estimates = estimate_on_axes(points, exact, cells[0])
     chart = FrontierChart(frontier=points, dark=False, share=KEPT_SHARE.default, estimates=estimates, exact=exact)
     envelope = build_envelope(chart)
@@ -126,6 +131,12 @@ def _drop_incomplete(cells: Sequence[Cell]) -> list[Cell]:
     """
     n_queries = find_complete_queries(cells[0], METRICS).sum()
     return [cell for cell in cells if find_complete_queries(cell, METRICS).sum() >= n_queries]
+
+
+def _is_on_curve(cell: Cell, curve: Curve) -> bool:
+    """Return True if a curve passes through a cell's setting."""
+    others = {name: value for name, value in cell.decoder["select"].items() if name != curve.parameter}
+    return others == curve.selector and cell.method == curve.method
 
 
 def _build_series(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ export class LiveFrontier {
       entry.append(` ${title}`);
     }
     this.div = make(this.host, "div", "frontier-plot", { role: "figure", "aria-label": `${data.titles[1]} against ${data.titles[0]}` });
-    this.svg = make(this.div, "svg", "frontier-svg");
+    this.svg = make(this.div, "svg", "frontier-svg", { "aria-hidden": true });
     this.controls = { place: () => this.place() };
     this.values = {};
     if (data.level) {
