@@ -8,8 +8,8 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.palette import method_look, method_style
-from dashboard.components import vendor
+from dashboard.charts.palette import method_style
+from dashboard.components import tile_data, vendor
 from dashboard.explore import checkup, map_view, proof, redundancy, results, weights
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, link, view_names
@@ -23,9 +23,8 @@ from dashboard.widgets.common import as_label, draw_method_heading
 from dashboard.widgets.parameters import draw_stage_row
 from engine.decoder import Decoder
 from engine.errors import DataError, FrontierError, ParamError
-from engine.evaluation.paired import describe_guarantee
 from engine.params import Param, values_of
-from engine.stages import RELEVANCE_WEIGHT, methods
+from engine.stages import methods
 from engine.views import slider
 
 TILES_KEY, SERIAL_KEY, RELEASED_KEY = "explore.tiles", "explore.serial", "explore.released"
@@ -189,25 +188,19 @@ def draw_tiles(
     sliders: dict[str, dict[str, tuple[str, Param]]] = {}
     # Without a tile of its own, the baseline is packed for the comparison with the others.
     has_baseline = any(result.decoder == baseline.decoder for result in answers.values())
-    data: dict[str, Any] = {
-        "query": query_key(loaded, question),
-        "k": question.k,
-        "judged": len(relevant_ids) if question.is_judged else 0,
-        "serial": st.session_state.get(SERIAL_KEY, 0),
-        "base": None
-        if has_baseline
-        else slider.pack_ranking(loaded.space, question.vector, baseline.ranking, relevant=relevant_ids),
-        # The browser writes it: otherwise each tried value would be an entry of its history.
-        "address": link.preview_address(loaded) if is_released else None,
-        "decoders": [
-            {
-                **_build_tile(loaded, question, key, result, sliders.setdefault(key, {})),
-                "baseline": result.decoder == baseline.decoder,
-                "error": errors.get(result.name),
-            }
-            for key, result in answers.items()
-        ],
-    }
+    base = None
+    if not has_baseline:
+        base = slider.pack_ranking(loaded.space, question.vector, baseline.ranking, relevant=relevant_ids)
+    tiles = []
+    for key, result in answers.items():
+        is_baseline = result.decoder == baseline.decoder
+        tile = _build_tile(loaded, question, key, result, sliders.setdefault(key, {}), is_baseline)
+        tiles.append(tile | {"error": errors.get(result.name)})
+    n_relevant = len(relevant_ids) if question.is_judged else 0
+    data = tile_data.build_tiles(query_key(loaded, question), question.k, n_relevant, tiles, base)
+    data["serial"] = st.session_state.get(SERIAL_KEY, 0)
+    # The browser writes it: otherwise each tried value would be an entry of its history.
+    data["address"] = link.preview_address(loaded) if is_released else None
     # After a drag the browser displays the change in place of the headline.
     if not is_released and loaded.reach is None and st.session_state.get(decoders.VIEW_KEY) != view_names.CHECK_UP:
         check_up = checkup.find_check_up(loaded, question.k, question.depth)
@@ -225,41 +218,31 @@ def draw_tiles(
 
 
 def _build_tile(
-    loaded: Loaded, question: Question, key: str, result: Answer, slider_params: dict[str, tuple[str, Param]]
+    loaded: Loaded,
+    question: Question,
+    key: str,
+    result: Answer,
+    slider_params: dict[str, tuple[str, Param]],
+    is_baseline: bool,
 ) -> dict[str, Any]:
     """Build the data of a decoder's tile as a dict for the browser, with its sliders.
 
     Each slider has addresses at which the browser finds the answers for all its positions. key: of the tile;
-    slider_params: parameter → (widget key, declaration), filled here for each slider
+    slider_params: parameter → (widget key, declaration), filled here for each slider; is_baseline: True for the one
+    that the others are compared with
     """
     stage, values, sliders = result.stage, values_of(result.stage), []
     extra = {"relevant": question.relevant_ids, "scores": None if result.relevance is None else result.relevance.score}
-    for param in stage.spec.params:
-        # The form is the parameter's declaration beside the values of others, as of λ₁ as a number of documents.
-        widget_key, form = resolve_form(param_key(stage.spec, decoders.PARAM_PREFIX, param.name), param, values)
-        # A parameter may require a value of another one, as (name, value), else it has no effect and gets no slider.
-        if not slider.has_slider(form) or (param.requires and values[param.requires[0]] != param.requires[1]):
-            continue
+    for param, form in tile_data.list_sliders(stage):
+        widget_key, _ = resolve_form(param_key(stage.spec, decoders.PARAM_PREFIX, param.name), param, values)
         slider_params[param.name] = widget_key, form
         requests = build_slider_requests(loaded, question, result.decoder, form, result.seconds, **extra)
-        sliders.append(
-            {
-                "param": param.name,
-                "symbol": form.symbol,
-                "help": form.help,
-                "value": values[param.name],
-                "standard": form.default,
-                # λ and θ, the weight of relevance against diversity, can be moved together in all tiles.
-                "linked": param.name == RELEVANCE_WEIGHT.name,
-                # The last request is the one for all positions.
-                "stops": next(reversed(requests.values())).stops,
-                "urls": [vendor.serve_answer(digest, request) for digest, request in requests.items()],
-            }
-        )
+        urls = [vendor.serve_answer(digest, request) for digest, request in requests.items()]
+        # The last request is the one for all positions.
+        stops = next(reversed(requests.values())).stops
+        sliders.append(tile_data.build_slider(param, form, values[param.name], stops, urls))
     packed = slider.pack_ranking(loaded.space, question.vector, result.ranking, **extra)
-    notes = [describe_guarantee(stage.as_json()), decoders.describe_scorers(result.decoder), packed["trust"]]
-    tile = {"note": " · ".join(filter(None, notes)), "now": packed, "sliders": sliders}
-    return {"key": key} | method_look(result.name, result.title) | tile
+    return tile_data.build_tile(key, result.title, result.decoder, packed, sliders, is_baseline)
 
 
 def _commit_sliders(slider_params: Mapping[str, Mapping[str, tuple[str, Param]]], message: Mapping[str, Any]) -> None:

@@ -43,7 +43,14 @@ export function thumbnail(canvas, set, k) {
 }
 
 // Load the style sheet that lies beside the modules. The view is hidden until it has arrived.
+// A page without a server brings the sheets along, as texts by their names (bundle.py).
 export function styled(parent, name, root) {
+  const text = hub.sheets?.[name];
+  if (text !== undefined) {
+    make(parent, "style", "", { text });
+    parent.append(root);
+    return;
+  }
   const sheet = document.createElement("link");
   sheet.rel = "stylesheet";
   sheet.href = new URL(name, import.meta.url).href;
@@ -262,14 +269,23 @@ export function inside(from, to) {
   return (from + to) / 2;
 }
 
+// Answers that a page without a server brings along, as the server would pack them, by the keys that stand for URLs.
+export const packedAnswers = (hub.packedAnswers ??= new Map());
+
+function remember(url, answers) {
+  paths.set(url, answers);
+  while (paths.size > MAX_PATHS) paths.delete(paths.keys().next().value);
+  return answers;
+}
+
 // Return the answers of a slider, requested once; null while they are on their way, then `onArrival` is called.
 export function path(url, onArrival) {
   const cached = paths.get(url);
   if (cached !== undefined) return cached;
-  paths.set(url, null);
+  if (packedAnswers.has(url)) return remember(url, new Path(packedAnswers.get(url)));
+  remember(url, null);
   const control = new AbortController();
   fetches.set(url, control);
-  while (paths.size > MAX_PATHS) paths.delete(paths.keys().next().value);
   fetch(url, { signal: control.signal })
     .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.status))))
     .then((packed) => (paths.set(url, new Path(packed)), onArrival()))

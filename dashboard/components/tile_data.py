@@ -1,0 +1,174 @@
+"""Data that the scripts of the tiles and lists draw, from plain values; for pages and for what has no server."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dashboard.charts.palette import method_look
+from dashboard.session.decoders import describe_scorers, format_title, has_default_scorers, make_baseline
+from engine.decoder import Decoder, ScoredCandidates, decode, score_candidates, select_from
+from engine.evaluation.paired import describe_guarantee, format_decoder
+from engine.params import Param, Real, Whole, form_of, values_of
+from engine.space import Space
+from engine.stages import RELEVANCE_WEIGHT, Selector
+from engine.values import Embeddings, Ranking, digest_of
+from engine.views.decision import relevance
+from engine.views.slider import has_slider, pack_ranking, requests
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedQuery:
+    """All that the tiles and the lists draw of one query, with no need of a server."""
+
+    query_id: str
+    text: str
+    tiles: dict[str, Any] = field(repr=False)  # `data` of the tiles' script
+    answers: dict[str, Any] = field(repr=False)  # key, which stands for an address → the sets along a slider
+
+    @property
+    def lists(self) -> dict[str, Any]:
+        """Return the `data` of the lists' script, with no document open and without buttons to vote."""
+        return {"query": self.tiles["query"], "opened": None, "votes": None}
+
+
+def list_sliders(selector: Selector) -> list[tuple[Param, Real | Whole]]:
+    """List the parameters that a tile has sliders for, each with its form beside the values of the others.
+
+    The form has the unit and range: λ₁, for example, is a penalty or a number of documents.
+    """
+    values, sliders = values_of(selector), []
+    for param in selector.spec.params:
+        _, form = form_of(param, values)
+        # A parameter may require a value of another one, as (name, value), else it has no effect.
+        is_effective = not param.requires or values[param.requires[0]] == param.requires[1]
+        if has_slider(form) and is_effective:
+            sliders.append((param, form))
+    return sliders
+
+
+def build_slider(
+    param: Param, form: Param, value: float, stops: Sequence[float], urls: Sequence[str]
+) -> dict[str, Any]:
+    """Build the data of a tile's slider.
+
+    param, form: of `list_sliders`; value: at which the decoder is set; stops: values of all positions; urls: addresses
+    of the answers, or keys of packed ones, the last one with all of them
+    """
+    return {
+        "param": param.name,
+        "symbol": form.symbol,
+        "help": form.help,
+        "value": value,
+        "standard": form.default,
+        # λ and θ, the weight of relevance against diversity, can be moved together in all tiles.
+        "linked": param.name == RELEVANCE_WEIGHT.name,
+        "stops": stops,
+        "urls": urls,
+    }
+
+
+def build_tile(
+    key: str, title: str, decoder: Decoder, packed: dict[str, Any], sliders: Sequence[dict[str, Any]], is_baseline: bool
+) -> dict[str, Any]:
+    """Build the data of a decoder's tile: how it looks, its set as it is set, and its sliders.
+
+    key: of the tile among those of the query; packed: the set, of `pack_ranking`; sliders: of `build_slider`
+    """
+    guarantee = describe_guarantee(decoder.select.as_json())
+    notes = filter(None, [guarantee, describe_scorers(decoder), packed["trust"]])
+    tile = {"note": " · ".join(notes), "now": packed, "sliders": sliders, "baseline": is_baseline}
+    return {"key": key} | method_look(decoder.select.spec.name, title) | tile
+
+
+def build_tiles(
+    query: str, k: int, n_relevant: int, tiles: Iterable[dict[str, Any]], base: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Build the data of the tiles' script for one query.
+
+    query: its key, by which other views see that it has changed; n_relevant: documents judged relevant, 0 for a query
+    without judgements; base: the baseline's set, of `pack_ranking`, if no tile is the baseline's
+    """
+    decoders = list(tiles)
+    return {"query": query, "k": k, "judged": n_relevant, "serial": 0, "base": base, "decoders": decoders}
+
+
+def pack_query(
+    space: Space,
+    query: Embeddings,
+    decoders: Sequence[Decoder],
+    *,
+    k: int,
+    relevant_ids: Collection[str] = (),
+    max_sliders: int | None = None,
+) -> PackedQuery:
+    """Compute what the tiles and the lists draw of one query, with its sets at every position of every slider.
+
+    query: vector, id and text of one query; relevant_ids: documents judged relevant to it; max_sliders: of a decoder,
+    None for all: without a server a second slider can be moved while the first one stands at its setting only. Raises
+    ParamError or DataError as `engine.decode` does.
+    """
+    text = query.texts[0] if query.texts else query.ids[0]
+    # Decoders are part of the key, as two views of a notebook may show one query by different ones.
+    labels = [decoder.label for decoder in decoders]
+    query_key = digest_of([space.embeddings.digest, query.ids[0], text, str(k), *labels])[:16]
+    baseline, tiles, answers = make_baseline(None), list[dict[str, Any]](), dict[str, Any]()
+    for (key, title), decoder in zip(_name_decoders(decoders), decoders, strict=True):
+        packed, sliders = _pack_decoder(space, query, decoder, k, relevant_ids, max_sliders)
+        described = []
+        for param, form, values in sliders:
+            url = f"{query_key}.{key}.{param.name}"
+            answers[url] = values
+            value = values_of(decoder.select)[param.name]
+            described.append(build_slider(param, form, value, values["stops"], [url]))
+        tiles.append(build_tile(key, title, decoder, packed, described, decoder == baseline))
+    # Without a tile of its own, the baseline is packed for the comparison with the others.
+    base = None if baseline in decoders else _pack_decoder(space, query, baseline, k, relevant_ids, 0)[0]
+    data = build_tiles(query_key, k, len(relevant_ids), tiles, base)
+    return PackedQuery(query_id=query.ids[0], text=text, tiles=data, answers=answers)
+
+
+def _pack_decoder(
+    space: Space,
+    query: Embeddings,
+    decoder: Decoder,
+    k: int,
+    relevant_ids: Collection[str],
+    max_sliders: int | None,
+) -> tuple[dict[str, Any], list[tuple[Param, Real | Whole, dict[str, Any]]]]:
+    """Compute a decoder's set of a query, and the sets along each of its sliders (parameter, form, sets)."""
+    candidates: ScoredCandidates | None = None
+    details: dict[str, Any] = {"relevant": relevant_ids, "scores": None}
+    # Documents are scored once for all values; inner products, the default scores, take no time.
+    if not has_default_scorers(decoder):
+        candidates = score_candidates(decoder, space, query)
+        seen = relevance(decoder.select, candidates)
+        details["scores"] = None if seen is None else seen.score
+    ranking = _select(space, query, decoder, candidates, k)
+    packed = pack_ranking(space, query.vectors[0], ranking, **details)
+    sliders = []
+    for param, form in list_sliders(decoder.select)[:max_sliders]:
+        # The last request is the one for all positions.
+        request = requests(space, decoder, form, query, k, candidates, **details)[-1]
+        sliders.append((param, form, request.answer()))
+    return packed, sliders
+
+
+def _select(space: Space, query: Embeddings, decoder: Decoder, candidates: ScoredCandidates | None, k: int) -> Ranking:
+    """Return a decoder's set, from candidates that were scored already where there are any."""
+    return decode(decoder, space, query, k) if candidates is None else select_from(decoder.select, candidates, k)
+
+
+def _name_decoders(decoders: Sequence[Decoder]) -> list[tuple[str, str]]:
+    """Return a key and a title for each decoder, different from those of the others."""
+    n_selectors = Counter(decoder.select.spec.name for decoder in decoders)
+    n_titles = Counter(map(format_title, decoders))
+    names = []
+    for position, decoder in enumerate(decoders):
+        selector, title = decoder.select.spec.name, format_title(decoder)
+        key = selector if n_selectors[selector] == 1 else f"{selector}.{position}"
+        # Two settings of one selector are told apart by their values.
+        if n_titles[title] > 1:
+            title = format_decoder(decoder, with_scorers=not has_default_scorers(decoder))
+        names.append((key, title))
+    return names
