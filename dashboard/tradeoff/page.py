@@ -14,6 +14,7 @@ from dashboard.charts.figure import read_column
 from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, find_curve, has_exact_lines, plot_frontier
 from dashboard.charts.frontier_panels import plot_panels
 from dashboard.charts.palette import method_style
+from dashboard.charts.verdict_data import build_verdict_data
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, sweeps, trained
 from dashboard.services.jobs import Job
@@ -543,7 +544,7 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
             exact=results.exact,
         )
         # Both parts of the verdict, above the board and in it, show the same choices at every budget.
-        verdict_data = verdict.build_verdict_data(results.estimates, decision)
+        verdict_data = build_verdict_data(results.estimates, decision, is_dark())
         runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
         request = build_request(loaded, results.estimates, decision.keep, runs_by_label)
         verdict.draw_verdict(loaded, chart, decision, verdict_data, other_split, remark, request)

@@ -7,6 +7,7 @@ from functools import partial
 import streamlit as st
 
 from dashboard.charts.frontier import FrontierChart, plot_frontier
+from dashboard.charts.verdict_data import list_headlines
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import sweeps
 from dashboard.services.memo import get_or_compute
@@ -149,7 +150,7 @@ def _draw_result(standing: PlacedRun, split: str) -> None:
         else:
             # with_options=False: only the two choices are named, and the list of all settings takes longest.
             decision = standing.estimates.decide(selection.get_budget(), with_options=False)
-            for sentence in verdict.list_headlines(decision):
+            for sentence in list_headlines(decision):
                 short = sentence.replace(f"{point.name}'s", f"{YOUR_SYSTEM}'s")
                 st.markdown(f"**{as_label(short)}**")
         verdict.draw_budget(points, replace(point, name=YOUR_SYSTEM))

@@ -144,6 +144,16 @@ def end_process(process, trail=None):
             os.kill(pid, signal.SIGKILL)
 
 
+def measure_toy():
+    """Cells of five decoders on a toy problem, and the exact curve of MMR."""
+    space, queries, qrels = toy(batch=24)
+    # A grade of 0 would make the judgements pooled.
+    qrels = engine.Qrels({query: grades for query, grades in qrels.grades.items() if any(grades.values())})
+    decoders = [*engine.grid("top_k"), *engine.grid("mmr", 5), *engine.grid("vrsd"), *engine.grid("nnn", 3)]
+    arguments = space, queries, qrels, 5, ("recall", "ilad")
+    return [*engine.sweep(decoders, *arguments), engine.exact_frontier("mmr", *arguments, resamples=100)]
+
+
 def main(options):
     torch.set_num_threads(1)
     chosen = make_patients(options.pop("starts"))

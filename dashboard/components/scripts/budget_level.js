@@ -249,16 +249,14 @@ export class BudgetLevel {
     this.faded = this.value;
     const calibration = calibrations[Math.round((this.value - low) / step)];
     const opacityOf = (chance) => MIN_OPACITY + (1 - MIN_OPACITY) * chance;
-    for (const node of this.chart.div.querySelectorAll(".scatterlayer .trace")) {
-      const { keep, method } = node.__data__?.[0]?.trace?.meta ?? {};
-      if (!keep) continue;
+    for (const { keep, method, lines, points } of this.chart.traces()) {
       const chances = keep.map((facts) => (facts ? chanceOf(facts, this.value / 100, degrees, sureScore, calibration) : 1));
       const extraWidth = method === this.emphasised ? EMPHASIS_PX : 0;
-      for (const line of node.querySelectorAll("path.js-line")) {
+      for (const line of lines) {
         line.style.strokeWidth = `${MIN_WIDTH + WIDTH_RANGE * chances[0] + extraWidth}px`;
         line.style.strokeOpacity = extraWidth ? 1 : opacityOf(chances[0]);
       }
-      node.querySelectorAll("path.point").forEach((point) => (point.style.opacity = opacityOf(chances[point.__data__.i])));
+      points.forEach((point, i) => (point.style.opacity = opacityOf(chances[i])));
     }
   }
 

@@ -115,6 +115,18 @@ class Chart {
     this.controls = new Controls(this);
   }
 
+  // The lines and points whose width and opacity follow the budget, with the facts from which chances are computed.
+  traces() {
+    return [...this.div.querySelectorAll(".scatterlayer .trace")].flatMap((node) => {
+      const { keep, method } = node.__data__?.[0]?.trace?.meta ?? {};
+      if (!keep) return [];
+      const points = [];
+      // Plotly draws no element for a point outside of the data, so each one names its position.
+      for (const point of node.querySelectorAll("path.point")) points[point.__data__.i] = point;
+      return [{ keep, method, lines: node.querySelectorAll("path.js-line"), points }];
+    });
+  }
+
   want(component) {
     this.component = component;
     this.stale = true;

@@ -1,6 +1,6 @@
 // Shared parts of the views: elements, numbers and colours, events between views, and a query's sets along a slider.
 
-const SVG = new Set(["svg", "path", "circle", "text", "g", "line", "polyline", "polygon"]);
+const SVG = new Set(["svg", "path", "circle", "text", "g", "line", "polyline", "polygon", "title"]);
 
 // Append an element to a parent. name: its classes; attributes: "text" is its content.
 export function make(parent, kind, name = "", attributes = {}) {
@@ -278,7 +278,8 @@ export const packedAnswers = (hub.packedAnswers ??= new Map());
 
 function remember(url, answers) {
   paths.set(url, answers);
-  while (paths.size > MAX_PATHS) paths.delete(paths.keys().next().value);
+  // Answers that a page brings along are all looked at: what is dropped would be unpacked again in every frame.
+  while (paths.size > MAX_PATHS + packedAnswers.size) paths.delete(paths.keys().next().value);
   return answers;
 }
 

@@ -6,88 +6,24 @@ from dataclasses import replace
 import pytest
 
 import engine
-from dashboard.charts.frontier import list_budgets
-from dashboard.charts.palette import method_look
+from dashboard.charts.verdict_data import list_headlines
 from dashboard.tradeoff import verdict
 from engine.evaluation.decide import estimate_options
 from engine.evaluation.decision import SURE_CHANCE, list_best_options
 from engine.evaluation.frontier import frontier
 from support import pages
 from support.points import cell, recalls
-from support.sweeps import toy
+from support.sweeps import measure_toy
 
 
 @pytest.fixture(scope="module")
-def measured():
-    """Cells of five decoders on a toy problem, and the exact curve of MMR."""
-    space, queries, qrels = toy(batch=24)
-    # A grade of 0 would make the judgements pooled.
-    qrels = engine.Qrels({query: grades for query, grades in qrels.grades.items() if any(grades.values())})
-    decoders = [*engine.grid("top_k"), *engine.grid("mmr", 5), *engine.grid("vrsd"), *engine.grid("nnn", 3)]
-    arguments = space, queries, qrels, 5, ("recall", "ilad")
-    return [*engine.sweep(decoders, *arguments), engine.exact_frontier("mmr", *arguments, resamples=100)]
-
-
-@pytest.fixture(scope="module")
-def estimates(measured):
-    return estimate_options(measured, k=5)
+def estimates():
+    return estimate_options(measure_toy(), k=5)
 
 
 @pytest.fixture(autouse=True)
 def light_page(monkeypatch):
     monkeypatch.setattr(verdict, "is_dark", lambda: False)
-
-
-def test_sentences_choices_and_chances_of_every_budget_are_those_of_its_decision(measured, estimates):
-    data = verdict.build_verdict_data(estimates, estimates.decide(0.9))
-    assert (data["budget"], data["low"], data["step"], data["dark"]) == (90, 80, 0.5, False)
-    assert len(data["budgets"]) == len(list_budgets())
-    for share, budget in zip(list_budgets(), data["budgets"], strict=True):
-        decision = estimates.decide(share, with_options=False)
-        assert tuple(budget["sentences"]) == decision.sentences[: len(budget["sentences"])], share
-        assert decision.sentences[len(budget["sentences"])].startswith("Chosen on"), "all but the origin"
-        chosen = zip((decision.sure, decision.bet), budget["choices"], budget["chances"], strict=True)
-        for option, number, chance in chosen:
-            assert (option is None) == (number is None) == (chance is None), share
-            if option is not None:
-                assert data["options"][number]["label"] == option.label
-                assert chance == pytest.approx(option.chance, abs=1e-4)
-    for share in (0.8, 0.865, 0.95, 1.05):
-        budget = data["budgets"][round((100 * share - data["low"]) / data["step"])]
-        decision = engine.decide(measured, keep=share, k=5)
-        assert tuple(budget["sentences"]) == decision.sentences[: len(budget["sentences"])]
-        for number, option in zip(budget["choices"], (decision.sure, decision.bet), strict=True):
-            assert (number is None) == (option is None)
-            assert option is None or data["options"][number]["name"] == option.name
-    assert len(data["options"]) > 5 and len({option["label"] for option in data["options"]}) == len(data["options"])
-
-
-def test_choice_has_its_decoders_look_and_its_figures(estimates):
-    decision = estimates.decide(0.9)
-    data, sure = verdict.build_verdict_data(estimates, decision), decision.sure
-    shown = next(option for option in data["options"] if option["label"] == sure.label)
-    look = method_look(sure.decoder.select.spec.name, "")
-    assert {name: shown[name] for name in look} == look | {"name": sure.name}
-    assert shown["facts"] == (
-        f"+{sure.gain:.0%} diversity · {sure.share_kept:.1%} of Top-k's Recall "
-        f"(95% interval {sure.low:.0%} to {sure.high:.0%})"
-    )
-
-
-def test_headlines_are_the_sentences_on_the_choices(estimates):
-    counts = set()
-    for share in list_budgets():
-        decision = estimates.decide(share, with_options=False)
-        headlines = verdict.list_headlines(decision)
-        assert not any(line.startswith(("Chosen on", "Left out")) for line in headlines)
-        assert (len(headlines) == 1) == (decision.sure is not None and decision.bet is None)
-        counts.add(len(headlines))
-    assert 2 in counts
-    decision = estimates.decide(0.9)
-    assert len(verdict.list_headlines(replace(decision, bet=None))) == 1
-    assert len(verdict.list_headlines(replace(decision, sure=None, bet=None))) == 2, "the nearest is named"
-    nothing = replace(decision, sure=None, bet=None, nearest=None, left_out=decision.options[:1])
-    assert verdict.list_headlines(nothing) == nothing.sentences[:1] and "Left out" in nothing.sentences[1]
 
 
 @pytest.mark.parametrize("share", [0.85, 0.95])
@@ -156,7 +92,7 @@ def test_a_card_s_headline_leaves_out_names_of_settings(keep, headline):
     cells += [cell("mmr", {"recall": recalls(0) * 0.9, "ilad": [0.6] * 200}, relevance_weight=0.5)]
     decision = estimate_options(cells, baseline=cells[0]).decide(keep)
     shortened = verdict.shorten_headlines(decision)
-    assert shortened[:1] == headline and len(shortened) == len(verdict.list_headlines(decision))
+    assert shortened[:1] == headline and len(shortened) == len(list_headlines(decision))
     assert decision.sure is None or decision.sure.name not in " ".join(shortened)
 
 

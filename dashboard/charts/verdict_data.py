@@ -1,0 +1,86 @@
+"""The verdict as the browser draws it: sentences, the two choices and their chances at every budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dashboard.charts.frontier import BUDGET_STEP, list_budgets
+from dashboard.charts.palette import method_look
+from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS
+from engine.evaluation.metrics import title_of
+from engine.wording import percent, visible
+
+if TYPE_CHECKING:
+    from engine.evaluation.decide import OptionEstimates
+    from engine.evaluation.decision import Decision, Option
+
+
+def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: bool) -> dict[str, Any]:
+    """Build what the browser shows for every budget: two sentences, both choices and their chances.
+
+    So the browser can follow a drag of the budget without asking the server. The budget is the share of the baseline's
+    metric that a setting must keep. The two choices are the setting that is sure to keep it, and the bet, which gains
+    more and keeps it with a moderate chance. decision: at the budget that is set; dark: True for a dark page
+    """
+    budgets, option_numbers = [], dict[str, int]()
+    options: list[dict[str, str]] = []
+    for share in list_budgets():
+        # with_options=False: only the two choices are used, so the list of all settings is not made.
+        at_budget = estimates.decide(share, with_options=False)
+        choices, chances = [], []
+        for option in (at_budget.sure, at_budget.bet):
+            if option is not None and option.label not in option_numbers:
+                # A setting is sent once, whatever budgets it is a choice for: these refer to it by number.
+                option_numbers[option.label] = len(options)
+                options.append(_describe_option(option, decision))
+            choices.append(None if option is None else option_numbers[option.label])
+            chances.append(None if option is None else round(option.chance, 4))
+        sentences = list(map(visible, list_headlines(at_budget)))
+        budgets.append({"sentences": sentences, "choices": choices, "chances": chances})
+    return {
+        "budget": 100 * decision.keep,
+        "low": 100 * KEPT_SHARE.comfortable_range[0],
+        "step": 100 * BUDGET_STEP,
+        "budgets": budgets,
+        "options": options,
+        "warning": _describe_failure(decision),
+        "dark": dark,
+    }
+
+
+def _describe_failure(decision: Decision) -> str:
+    """Say that another split does not confirm the sure setting at the budget that is set; "" unless that is so."""
+    sure = decision.sure
+    if sure is None or sure.confirmed is not False or sure.confirmed_low is None:
+        return ""
+    # Without a gain it keeps its share for nothing.
+    if sure.confirmed_gain is not None and sure.confirmed_gain <= 0:
+        return visible(f"Not confirmed on {decision.confirm_split}: there {sure.name} gains nothing.")
+    low = percent(sure.confirmed_low, 1)
+    return visible(f"Not confirmed on {decision.confirm_split}: there {sure.name} is sure to keep {low} only.")
+
+
+def list_headlines(decision: Decision) -> tuple[str, ...]:
+    """Return the sentences on the choices, without those on their origin."""
+    # The first sentence names the setting that is sure to keep the required share of the baseline's metric, or says
+    # that there is none. The second one names the bet, a setting with more gain that keeps it with a moderate chance;
+    # without both, the setting that most likely keeps it. It is missing if no setting gains, or if there is a sure
+    # setting and no bet.
+    return decision.sentences[: 1 if decision.nearest is None or (decision.sure and not decision.bet) else 2]
+
+
+def _describe_option(option: Option, decision: Decision) -> dict[str, str]:
+    """Return an option, the sure setting or the bet, as the browser shows it: name, look, figures."""
+    # ILAD, the mean distance between the documents of a set, is what the pages call diversity.
+    name = "diversity" if decision.objective == "ilad" else title_of(decision.objective)
+    # A gain of time is less of it.
+    gain = f"−{percent(option.gain)} time" if decision.objective == TIME_AXIS else f"+{percent(option.gain)} {name}"
+    facts = f"{gain} · {percent(option.share_kept, 1)} of {decision.baseline}'s "
+    facts += f"{title_of(decision.metric)} (95% interval {percent(option.low)} to {percent(option.high)})"
+    texts = {"label": option.label, "name": visible(option.name), "facts": visible(facts)}
+    return method_look(find_method(option), "") | texts
+
+
+def find_method(option: Option) -> str:
+    """Return the name under which charts find an option's look: its selector's, or the label of another system."""
+    return option.decoder.select.spec.name if option.decoder is not None else option.label

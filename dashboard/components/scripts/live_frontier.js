@@ -1,0 +1,132 @@
+// The frontier of a page without a server, as SVG: curves as wide as they are sure to keep the budget, its line, which
+// can be dragged, and a dot on each curve where a slider stands.
+
+import { BudgetLevel, STYLE as LEVEL_STYLE } from "./budget_level.js";
+import { make } from "./parts.js";
+
+const MARGIN = { left: 62, right: 12, top: 10, bottom: 46 };
+const N_TICKS = 8;
+
+// Round values inside a range, four to eight of them, with their texts.
+export function ticks(low, high) {
+  const raw = (high - low) / N_TICKS, power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw);
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9)), values = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) values.push([i * step, (i * step).toFixed(digits)]);
+  return values;
+}
+
+export class LiveFrontier {
+  // component: setTriggerValue is told of the end of a drag.
+  constructor(parent, data, component) {
+    Object.assign(this, { data, component });
+    this.host = make(parent, "div", "frontier-chart");
+    make(this.host, "style", "", { text: LEVEL_STYLE });
+    const legend = make(this.host, "p", "legend");
+    for (const { sign, title, light, dark } of data.series) {
+      const entry = make(legend, "span");
+      make(entry, "i", "series", { text: sign, "aria-hidden": true, style: `--light:${light};--dark:${dark}` });
+      entry.append(` ${title}`);
+    }
+    this.div = make(this.host, "div", "frontier-plot", { role: "figure", "aria-label": `${data.titles[1]} against ${data.titles[0]}` });
+    this.svg = make(this.div, "svg", "frontier-svg");
+    this.controls = { place: () => this.place() };
+    this.values = {};
+    if (data.level) {
+      this.level = new BudgetLevel(this, this.host);
+      this.level.show(data.level);
+    }
+    this.sizes = new ResizeObserver(() => this.draw());
+    this.sizes.observe(this.div);
+  }
+
+  draw() {
+    const { clientWidth: width, clientHeight: height } = this.div, { window: view } = this.data;
+    if (!width || !height) return;
+    const across = width - MARGIN.left - MARGIN.right, up = height - MARGIN.top - MARGIN.bottom;
+    const x = (value) => ((value - view.x[0]) / (view.x[1] - view.x[0])) * across;
+    const y = (value) => (1 - (value - view.y[0]) / (view.y[1] - view.y[0])) * up;
+    const back = (pixels) => view.y[0] + (1 - pixels / up) * (view.y[1] - view.y[0]);
+    this.frame = {
+      method: null, xaxis: { l2p: x, d2p: x }, yaxis: { d2p: y, p2d: back },
+      left: MARGIN.left, top: this.div.offsetTop + MARGIN.top, width: across, height: up,
+    };
+    this.svg.textContent = "";
+    this.drawAxes(width, height);
+    // What lies outside of the window is cut at the plot's edges.
+    const plot = make(this.svg, "svg", "plot", { x: MARGIN.left, y: MARGIN.top, width: across, height: up });
+    const { envelope } = this.data;
+    if (envelope) make(plot, "path", "envelope", { d: this.trace(envelope) });
+    this.drawn = this.data.series.flatMap((series) => this.drawSeries(plot, series));
+    this.dots = Object.fromEntries(Object.entries(this.data.dots).map(([key, dot]) => [key, this.makeDot(plot, dot)]));
+    this.place();
+    this.turn(this.values, this.touched);
+  }
+
+  drawAxes(width, height) {
+    const { width: across, height: up, xaxis, yaxis } = this.frame, { left, top } = MARGIN, { window: view, titles, suffix } = this.data;
+    for (const [value, text] of ticks(...view.x)) {
+      const at = left + xaxis.d2p(value);
+      make(this.svg, "line", "grid", { x1: at, x2: at, y1: top, y2: top + up });
+      make(this.svg, "text", "tick", { x: at, y: top + up + 18, "text-anchor": "middle", text });
+    }
+    for (const [value, text] of ticks(...view.y)) {
+      const at = top + yaxis.d2p(value);
+      make(this.svg, "line", "grid", { x1: left, x2: left + across, y1: at, y2: at });
+      make(this.svg, "text", "tick", { x: left - 8, y: at + 4, "text-anchor": "end", text: text + suffix });
+    }
+    make(this.svg, "text", "title", { x: left + across, y: height - 6, "text-anchor": "end", text: `${titles[0]} →` });
+    make(this.svg, "text", "title", { transform: `translate(14 ${top}) rotate(-90)`, "text-anchor": "end", text: `${titles[1]} →` });
+  }
+
+  trace({ x, y }) {
+    const { xaxis, yaxis } = this.frame;
+    return x.map((value, i) => `${i ? "L" : "M"}${xaxis.d2p(value).toFixed(1)},${yaxis.d2p(y[i]).toFixed(1)}`).join("");
+  }
+
+  // Return what BudgetLevel widens and fades: nodes with the facts from which it computes chances.
+  drawSeries(plot, { method, sign, light, dark, lines, points }) {
+    const group = make(plot, "g", "series", { style: `--light:${light};--dark:${dark}` }), drawn = [];
+    for (const line of lines) drawn.push({ method, keep: line.keep, lines: [make(group, "path", "line", { d: this.trace(line) })], points: [] });
+    const { xaxis, yaxis } = this.frame;
+    const marks = points.x.map((x, i) => {
+      const mark = make(group, "text", "point", { x: xaxis.d2p(x), y: yaxis.d2p(points.y[i]), text: sign });
+      make(mark, "title", "", { text: points.cards[i] });
+      return mark;
+    });
+    if (points.keep) drawn.push({ method, keep: points.keep, lines: [], points: marks });
+    return drawn;
+  }
+
+  makeDot(plot, { light, dark }) {
+    return make(plot, "circle", "dot", { r: 6, style: `--light:${light};--dark:${dark}` });
+  }
+
+  traces() {
+    return (this.drawn ?? []).filter(({ keep }) => keep);
+  }
+
+  place() {
+    if (this.frame) this.level?.place([this.frame]);
+  }
+
+  // Move the dots to the values of the sliders, by decoder; return what the touched decoder reaches, in words.
+  turn(values, touched) {
+    Object.assign(this, { values, touched });
+    for (const [key, circle] of Object.entries(this.dots ?? {})) {
+      const dot = this.data.dots[key], index = nearestIndex(dot.values, values[key]);
+      circle.classList.toggle("touched", key === touched);
+      circle.setAttribute("transform", `translate(${this.frame.xaxis.d2p(dot.x[index]).toFixed(1)} ${this.frame.yaxis.d2p(dot.y[index]).toFixed(1)})`);
+    }
+    const dot = this.data.dots[touched];
+    return dot ? dot.texts[nearestIndex(dot.values, values[touched])] : "";
+  }
+}
+
+function nearestIndex(values, value) {
+  let best = 0;
+  values.forEach((candidate, i) => {
+    if (Math.abs(candidate - value) < Math.abs(values[best] - value)) best = i;
+  });
+  return best;
+}

@@ -1,0 +1,1 @@
+"""The live page: one HTML file with tiles, lists, frontier and wall, without a server."""

@@ -1,0 +1,209 @@
+"""The frontier of a live page: measured, and as plain values that a script draws at every budget and every λ."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import engine
+from dashboard.charts.frontier import (
+    FrontierChart,
+    build_chance_facts,
+    build_controls,
+    build_envelope,
+    build_lines,
+    find_curve,
+    find_positions,
+    format_means,
+    format_method,
+    format_titles,
+    group_curves,
+)
+from dashboard.charts.palette import method_look, method_style
+from dashboard.charts.verdict_data import build_verdict_data, list_headlines
+from dashboard.components.tile_data import list_sliders
+from dashboard.session.decoders import make_baseline
+from engine.decoder import Decoder
+from engine.evaluation.curve import Curve
+from engine.evaluation.decide import OptionEstimates, estimate_on_axes
+from engine.evaluation.exact_frontier import exact_frontier, list_path_decoders
+from engine.evaluation.frontier import KEPT_SHARE, FrontierPoint, frontier
+from engine.evaluation.metrics import title_of
+from engine.evaluation.sweep.cell import Cell
+from engine.params import values_of
+from engine.progress import Progress, Stop
+from engine.space import Space
+from engine.values import Embeddings, Qrels
+from engine.wording import decimal, visible
+
+METRICS = RELEVANCE_METRIC, DIVERSITY_METRIC = "recall", "ilad"
+"""The axes, upwards and to the right."""
+N_VALUES = 11
+"""Values of each decoder's first slider that are measured."""
+COORDINATE_DIGITS = 5
+"""Significant digits of coordinates: a chart of 2,000 pixels shows four."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MeasuredSettings:
+    """Decoders measured on judged queries, at some values and, where that can be, at every value of λ."""
+
+    cells: Sequence[Cell]  # the baseline's first
+    curves: Sequence[Curve]
+    k: int
+
+
+def measure_settings(
+    space: Space,
+    queries: Embeddings,
+    qrels: Qrels,
+    decoders: Sequence[Decoder],
+    *,
+    k: int,
+    split: str = "",
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> MeasuredSettings:
+    """Measure decoders along their first sliders on judged queries. Raises DataError or Cancelled as a sweep does."""
+    settings = [make_baseline(None)]
+    for decoder in decoders:
+        settings.append(decoder)
+        for param, form in list_sliders(decoder.select)[:1]:
+            settings += [set_value(decoder, param.name, value) for value in form.grid(N_VALUES)]
+    settings = list(dict.fromkeys(settings))
+    options: dict[str, Any] = {"space": space, "queries": queries, "qrels": qrels, "k": k, "metrics": METRICS}
+    options |= {"split": split, "progress": progress, "stop": stop}
+    cells = list(engine.sweep(settings, **options))
+    path_decoders = list_path_decoders(settings, space)
+    curves = [exact_frontier(decoder.select, **options, **decoder.limits) for decoder in path_decoders]
+    return MeasuredSettings(cells=cells, curves=curves, k=k)
+
+
+def set_value(decoder: Decoder, param_name: str, value: Any) -> Decoder:
+    """Return a decoder with another value of one parameter of its selector."""
+    select = decoder.select
+    return replace(decoder, select=type(select)(**values_of(select) | {param_name: value}))
+
+
+def build_frontier_data(measured: MeasuredSettings, decoders: Mapping[str, Decoder]) -> dict[str, Any]:
+    """Build what the script live_frontier.js draws, and the verdict at every budget.
+
+    decoders: key of the tile → decoder. The result has means over queries only, nothing of a single one. Raises
+    DataError or ParamError as `engine.frontier` does.
+    """
+    points = frontier(measured.cells, DIVERSITY_METRIC, RELEVANCE_METRIC, measured.k)
+    estimates = estimate_on_axes(points, measured.curves, measured.cells[0])
+    chart = FrontierChart(
+        frontier=points, dark=False, share=KEPT_SHARE.default, estimates=estimates, exact=measured.curves
+    )
+    envelope = build_envelope(chart)
+    data: dict[str, Any] = {
+        "titles": list(map(visible, format_titles(chart))),
+        "suffix": "%" if chart.relative else "",
+        "window": {"x": _round(chart.view.x), "y": _round(chart.view.y)},
+        "series": [_build_series(chart, curves) for curves, _ in group_curves(points)],
+        "envelope": envelope and {"x": _round(envelope["x"]), "y": _round(envelope["y"])},
+        "level": _build_level(chart),
+        "dots": {key: dot for key, decoder in decoders.items() if (dot := _build_dot(chart, decoder)) is not None},
+        "verdict": None,
+        "settings": {},
+        "notes": [],
+    }
+    if estimates is not None:
+        data |= _build_verdict(chart, estimates, decoders)
+    return data
+
+
+def _build_series(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]) -> dict[str, Any]:
+    """Build lines and points of one selector with one chain of scorers, and the facts of their chances."""
+    points = [point for curve_points in curves for point in curve_points]
+    method, lines = points[0].point.method, []
+    for line in build_lines(chart, curves):
+        facts = build_chance_facts(chart, method, [line.position])
+        lines.append({"x": _round(line.x), "y": _round(line.y), "keep": facts and facts["keep"]})
+    facts = build_chance_facts(chart, method, find_positions(chart, [point.point.label for point in points]))
+    cards = [visible(f"{point.name}. {format_means(chart.frontier, point.x, point.y)}") for point in points]
+    places = {axis: _round(values) for axis, values in chart.xy(points).items()}
+    marks = {**places, "keep": facts and facts["keep"], "cards": cards}
+    return method_look(method, visible(format_method(points[0]))) | {"method": method, "lines": lines, "points": marks}
+
+
+def _build_level(chart: FrontierChart) -> dict[str, Any] | None:
+    """Build the budget's line with the two choices at every budget; None if it cannot be dragged."""
+    level: dict[str, Any] | None = build_controls(chart).get("level")
+    if level is None:
+        return None
+    for option in level.get("options", ()):
+        style = method_style(option["method"])
+        # The page follows the reader's scheme, which is not known here.
+        option["colour"] = f"light-dark({style.light}, {style.dark})"
+    return level
+
+
+def _build_dot(chart: FrontierChart, decoder: Decoder) -> dict[str, Any] | None:
+    """Build the places of a decoder's dot for the values of its first slider; None if it was not measured."""
+    own = next((point for point in chart.frontier.points if point.point.label == decoder.label), None)
+    if own is None:
+        return None
+    sliders = list_sliders(decoder.select)[:1]
+    curve = find_curve(own, chart.frontier, chart.exact)
+    places: list[tuple[float, float, float]] = []
+    if not sliders:
+        places.append((0.0, own.x, own.y))
+    elif curve is not None and curve.parameter == sliders[0][0].name:
+        for value in curve.band_positions.tolist():
+            means = curve.at(value)
+            places.append((round(value, 6), means[chart.frontier.x], means[chart.frontier.y]))
+    else:
+        # Without a curve the dot stands at the nearest value that was measured.
+        labels = {set_value(decoder, sliders[0][0].name, value).label: value for value in _list_values(decoder)}
+        measured = [point for point in chart.frontier.points if point.point.label in labels]
+        places += sorted((labels[point.point.label], point.x, point.y) for point in measured)
+    values, x, y = zip(*places, strict=True)
+    symbol = f"{sliders[0][1].symbol} " if sliders else ""
+    title = decoder.select.spec.title
+    texts = [_describe_place(chart, title, symbol, *place) for place in places]
+    look = method_look(decoder.select.spec.name, title)
+    y_axis = _round(value * chart.unit for value in y)
+    return look | {"values": list(values), "x": _round(x), "y": y_axis, "texts": texts}
+
+
+def _list_values(decoder: Decoder) -> list[Any]:
+    """Return the values of a decoder's first slider that are measured, its own among them."""
+    (param, form), *_ = list_sliders(decoder.select)
+    return list(dict.fromkeys([*form.grid(N_VALUES), values_of(decoder.select)[param.name]]))
+
+
+def _describe_place(chart: FrontierChart, title: str, symbol: str, value: float, x: float, y: float) -> str:
+    """Describe in words what a decoder reaches at a value of its slider, as a mean of all judged queries."""
+    setting = f"{title} · {symbol}{value:.3g}" if symbol else title
+    share = f", {decimal(y * chart.unit, 1)}% of {chart.base.name}'s" if chart.relative and chart.base else ""
+    means = f"{title_of(chart.frontier.y)} {decimal(y)}{share}, {title_of(chart.frontier.x)} {decimal(x)}"
+    return visible(f"{setting}, mean of all judged queries: {means}")
+
+
+def _build_verdict(chart: FrontierChart, estimates: OptionEstimates, decoders: Mapping[str, Decoder]) -> dict[str, Any]:
+    """Build the verdict at every budget, the sentences on its origin, and the sliders' values of its choices."""
+    decision = estimates.decide(KEPT_SHARE.default, with_options=False)
+    verdict = build_verdict_data(estimates, decision, dark=False)
+    origin = decision.sentences[len(list_headlines(decision)) :]
+    settings = {}
+    for option in verdict["options"]:
+        place = _find_slider_value(estimates.find_decoder(option["label"]), decoders)
+        if place is not None:
+            settings[option["label"]] = place
+    return {"verdict": verdict, "settings": settings, "notes": list(map(visible, origin))}
+
+
+def _find_slider_value(chosen: Decoder | None, decoders: Mapping[str, Decoder]) -> tuple[str, Any] | None:
+    """Return the tile whose slider can be set to a chosen setting, and the value; None if there is none."""
+    for key, decoder in decoders.items():
+        for param, _ in list_sliders(decoder.select)[:1]:
+            value = None if chosen is None else values_of(chosen.select).get(param.name)
+            if value is not None and chosen == set_value(decoder, param.name, value):
+                return key, value
+    return None
+
+
+def _round(values: Iterable[float]) -> list[float]:
+    """Return coordinates with as many digits as a chart can show."""
+    return [float(f"{value:.{COORDINATE_DIGITS}g}") for value in values]

@@ -1,0 +1,161 @@
+"""One HTML file in which λ and the budget are dragged: no server, no network, nothing but what it was made of."""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dashboard.charts.html import escape_html
+from dashboard.components.bundle import MODULES_NAME, bundle_scripts, encode_json
+from dashboard.components.tile_data import PackedQuery, pack_query
+from dashboard.components.vendor import MODULE_FOLDER
+from dashboard.live.frontier_data import build_frontier_data, measure_settings
+from engine.cli.output import write_text
+from engine.decoder import Decoder
+from engine.errors import DataError
+from engine.progress import Progress, Stop, counted, raise_if_stopped, report_to
+from engine.space import Space
+from engine.values import Embeddings, Qrels
+from engine.wording import visible
+
+MAX_LIVE_QUERIES = 20
+"""Queries of a page where nobody names some."""
+MAX_SLIDERS = 1
+"""Of a decoder: a second slider would need the sets at every pair of values."""
+SCRIPT = "live_page.js"
+TEMPLATE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-{digest}'; \
+style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
+<title>{title}</title><style>{styles}</style></head><body>
+<header><h1>{title}</h1><p class="note">{subtitle}</p></header>
+<main id="frontier"><noscript>This page needs JavaScript, which stands in the file itself.</noscript></main>
+<script type="application/json" id="frontier-data">{data}</script>
+<script type="module">{script}</script>
+</body></html>
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveContent:
+    """What a live page is made of: the corpus, the chosen queries, and the judged ones that are measured."""
+
+    space: Space
+    queries: Embeddings  # those that can be opened
+    decoders: Sequence[Decoder]
+    qrels: Qrels | None = None  # None for a page without relevant documents and without a frontier
+    judged: Embeddings | None = None  # of the frontier, None for the chosen queries
+    split: str = ""  # of the judged queries
+    k: int = 10
+    title: str = ""  # "" for the name of the corpus
+
+
+def save_live_page(
+    file: str | Path, content: LiveContent, *, progress: Progress | None = None, stop: Stop | None = None
+) -> int:
+    """Write a live page to a file; return its size in bytes. Raises DataError, ParamError or Cancelled."""
+    page = build_live_page(content, progress=progress, stop=stop)
+    write_text(file, page)
+    return len(page.encode())
+
+
+def build_live_page(content: LiveContent, *, progress: Progress | None = None, stop: Stop | None = None) -> str:
+    """Build a page of chosen queries × decoders as HTML, which needs no server and asks for nothing.
+
+    It has the documents' names and figures that its sets show, the texts of the chosen queries, and means over the
+    judged queries; no other query, no path and no name of a user. progress: called as progress(done, total, label);
+    stop: the work is cancelled once it is set. Raises DataError without a query, or as `engine.decode` and a sweep do.
+    """
+    if not len(content.queries):
+        raise DataError("queries must hold at least one query; got none")
+    # The sets along a slider ask the block around them if they should stop.
+    with report_to(None, stop):
+        packed = _pack_queries(content, progress)
+    keys = [tile["key"] for tile in packed[0].tiles["decoders"]]
+    tiles = dict(zip(keys, content.decoders, strict=True))
+    data = pack_page(packed) | {"frontier": _build_frontier(content, tiles, progress, stop)}
+    start = f'{MODULES_NAME}["{SCRIPT}"].start'
+    elements = "document.getElementById('frontier'), JSON.parse(document.getElementById('frontier-data').textContent)"
+    script = f"{bundle_scripts(SCRIPT)}\n{start}({elements});"
+    # The policy admits this script alone, by its digest: no other one runs, wherever it may come from.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    n_queries = counted(len(packed), "query", "queries")
+    n_decoders = counted(len(content.decoders), "decoder")
+    return TEMPLATE.format(
+        digest=digest,
+        title=escape_html(content.title or content.space.corpus.name or "Frontier"),
+        styles=(MODULE_FOLDER / "live_page.css").read_text(encoding="utf-8"),
+        subtitle=f"{n_queries} × {n_decoders}, k = {content.k:,}. Drag λ or the budget; keys j and k step the query.",
+        data=encode_json(data),
+        script=script,
+    )
+
+
+def pack_page(packed: Sequence[PackedQuery]) -> dict[str, Any]:
+    """Pack queries for the script: names of documents and positions of sliders once for all that use them."""
+    names: dict[int, str] = {}
+    stops: list[Sequence[float]] = []
+    positions: dict[tuple[float, ...], int] = {}
+
+    def share(answers: dict[str, Any]) -> dict[str, Any]:
+        """Return packed sets without their names and stops, which are stored once."""
+        names.update(zip(answers["rows"], answers["names"], strict=True))
+        shared = {name: value for name, value in answers.items() if name != "names"}
+        return shared | ({"stops": number(answers["stops"])} if "stops" in answers else {})
+
+    def number(values: Sequence[float]) -> int:
+        """Return the number of a slider's positions among those that differ."""
+        if tuple(values) not in positions:
+            positions[tuple(values)] = len(stops)
+            stops.append(list(values))
+        return positions[tuple(values)]
+
+    queries, answers = [], dict[str, Any]()
+    for query in packed:
+        decoders = []
+        for tile in query.tiles["decoders"]:
+            sliders = [slider | {"stops": number(slider["stops"])} for slider in tile["sliders"]]
+            decoders.append(tile | {"now": share(tile["now"]), "sliders": sliders})
+        base = query.tiles["base"]
+        tiles = query.tiles | {"decoders": decoders, "base": base and share(base)}
+        queries.append({"text": visible(query.text), "tiles": tiles})
+        answers |= {key: share(values) for key, values in query.answers.items()}
+    return {"queries": queries, "answers": answers, "names": names, "stops": stops}
+
+
+def _pack_queries(content: LiveContent, progress: Progress | None) -> list[PackedQuery]:
+    """Compute the sets of all chosen queries along all sliders."""
+    queries, packed = content.queries, []
+    for position, query_id in enumerate(queries.ids):
+        raise_if_stopped("the live page was stopped")
+        texts = (queries.texts[position],) if queries.texts else None
+        vector = queries.vectors[position : position + 1]
+        query = Embeddings((query_id,), vector, content.space.embeddings.encoder, texts)
+        relevant_ids = frozenset() if content.qrels is None else frozenset(content.qrels.relevant(query_id))
+        options: dict[str, Any] = {"k": content.k, "relevant_ids": relevant_ids, "max_sliders": MAX_SLIDERS}
+        packed.append(pack_query(content.space, query, content.decoders, **options))
+        if progress is not None:
+            progress(position + 1, len(queries), "queries at every λ")
+    return packed
+
+
+def _build_frontier(
+    content: LiveContent, decoders: Mapping[str, Decoder], progress: Progress | None, stop: Stop | None
+) -> dict[str, Any] | None:
+    """Measure and build the frontier over the judged queries; None without a query that has relevant documents."""
+    queries = content.queries if content.judged is None else content.judged
+    if content.qrels is None or not any(content.qrels.relevant(query_id) for query_id in queries.ids):
+        return None
+    measured = measure_settings(
+        content.space,
+        queries,
+        content.qrels,
+        content.decoders,
+        k=content.k,
+        split=content.split,
+        progress=progress,
+        stop=stop,
+    )
+    return build_frontier_data(measured, decoders)
