@@ -39,6 +39,7 @@ MAX_START_SECONDS = 120.0
 POLL_SECONDS = 0.05
 FRAME_HEIGHT = 900
 """Pixels of the frame in a notebook."""
+CLOSED_TEXT = "The dashboard is closed."
 SPLIT_NAME = "test"
 """Split of judgements that are given without one."""
 MAX_QUOTED_CHARS = 2_000
@@ -70,6 +71,7 @@ class RunningDashboard(OneLine):
         self.url = f"http://{workers.WORKER_HOST}:{self._port}{self._base}/"
         self._summary = f"{dataset.corpus.name}, {counted(len(dataset.corpus), 'document')}"
         # A file without a name: what the process prints is read if it ends, and gone with it.
+        self._frame: Any = None  # handle of the frame in a notebook's output
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", "dashboard.kernel_server"],
@@ -95,9 +97,24 @@ class RunningDashboard(OneLine):
         """True until it is closed, or has ended otherwise."""
         return self._process.poll() is None
 
+    def draw_frame(self) -> bool:
+        """Draw the pages into the output of a notebook's cell; return False outside of a notebook."""
+        # Whatever has a notebook's kernel has imported this.
+        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+        if shell is None or not hasattr(shell, "kernel"):
+            return False
+        from IPython.display import IFrame, display
+
+        self._frame = display(IFrame(self.url, "100%", FRAME_HEIGHT), display_id=True)
+        return True
+
     def close(self) -> None:
         """End the process with its pages and its jobs; again, it does nothing."""
         _OPEN.discard(self)
+        # A browser would draw the page of an error into the frame.
+        if self._frame is not None:
+            self._frame.update({"text/plain": CLOSED_TEXT}, raw=True)
+            self._frame = None
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
@@ -186,7 +203,7 @@ def show(space: Space | Dataset, queries: QueryLike | None = None, qrels: Any = 
     running = RunningDashboard(build_dataset(space, queries, qrels))
     if (place := find_remote_place(os.environ)) is not None:
         print(describe_forwarding(place, socket.gethostname(), running.url))
-    elif not _draw_frame(running.url):
+    elif not running.draw_frame():
         webbrowser.open(running.url)
     return running
 
@@ -260,18 +277,6 @@ def describe_forwarding(place: str, host: str, url: str) -> str:
         f"This kernel runs on {host} ({place}), and the dashboard listens there only, at port {port}. Forward the port "
         f"to your machine, as by: ssh -L {port}:127.0.0.1:{port} {host}\nThen open {url}"
     )
-
-
-def _draw_frame(url: str) -> bool:
-    """Draw the dashboard into the output of a notebook's cell; return False outside of a notebook."""
-    # Whatever has a notebook's kernel has imported this.
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if shell is None or not hasattr(shell, "kernel"):
-        return False
-    from IPython.display import IFrame, display
-
-    display(IFrame(url, "100%", FRAME_HEIGHT))
-    return True
 
 
 def _find_free_port() -> int:

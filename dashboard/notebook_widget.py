@@ -1,4 +1,4 @@
-"""The widget of `dashboard.notebook.explore`, by the anywidget protocol; imported once anywidget is known to be there."""
+"""The widget of `dashboard.notebook.explore`, by the anywidget protocol; only this module imports anywidget."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import traitlets
 
 from dashboard.components.bundle import bundle_scripts
 from dashboard.components.tile_data import PackedQuery, list_sliders, name_decoders, pack_query
+from dashboard.live.page import MAX_LIVE_QUERIES, LiveContent, save_live_page
 from engine.data.frames import load_qrels
 from engine.decoder import SET_SIZE, Decoder, QueryLike, decode, query_batch
 from engine.display import MAX_REPR_CHARS, list_briefly
@@ -92,6 +93,27 @@ class Explorer(anywidget.AnyWidget):
             key: [ids[row] for row in decode(decoder, self._space, query, self._k).rows()]
             for key, decoder in self._decoders.items()
         }
+
+    def save(self, file: str | Path, *, n_queries: int = MAX_LIVE_QUERIES) -> Path:
+        """Write the first queries, the open one among them, as one HTML file that needs no kernel; return its path.
+
+        λ is dragged in it as here, one slider of a decoder; with judgements it has the frontier over all queries. It
+        begins at the present values. Raises ParamError for n_queries below 1, and DataError if it cannot be written.
+        """
+        if n_queries < 1:
+            raise ParamError(f"n_queries must be at least 1; got {n_queries}")
+        # The open query goes first, as a page opens its first one.
+        rows = dict.fromkeys((self._embedded.position[self.query], *range(len(self._embedded))))
+        content = LiveContent(
+            space=self._space,
+            queries=self._embedded.take(list(rows)[:n_queries]),
+            decoders=self.decoders,
+            qrels=self._qrels,
+            judged=self._embedded,
+            k=self._k,
+        )
+        save_live_page(file, content)
+        return Path(file)
 
     def _take_query(self, query_id: str) -> Embeddings:
         """Return a query as embeddings of one row. Raises ParamError for another id."""
@@ -198,9 +220,7 @@ def set_values(decoders: Mapping[str, Decoder], values: Mapping[str, Mapping[str
     return moved
 
 
-def build_explorer(
-    space: Space, queries: QueryLike, decoders: Sequence[Decoder | str], k: int, qrels: Any
-) -> Explorer:
+def build_explorer(space: Space, queries: QueryLike, decoders: Sequence[Decoder | str], k: int, qrels: Any) -> Explorer:
     """Return the widget of `explore`, whose arguments these are, once they are checked."""
     SET_SIZE.check(k)
     batch = query_batch(space, queries)

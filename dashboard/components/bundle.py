@@ -24,8 +24,9 @@ def bundle_scripts(*names: str, folder: Path = MODULE_FOLDER, hub: str = PAGE_HU
     """Return scripts with all that they import, and their style sheets, as the text of one module without imports.
 
     names: of scripts in the folder, as "tiles.js"; hub: JavaScript of the state that the views share. Each script runs
-    once, in a function of its own, and its exports are in `frontierModules[name]`. The text is a module's (`<script type="module">`, the `_esm` of a widget), to which the
-    caller adds the code that mounts the views. Raises ValueError for a form of import or export that is not used here.
+    once, in a function of its own, and its exports are in `frontierModules[name]`. The text is a module's
+    (`<script type="module">`, the `_esm` of a widget), to which the caller adds the code that mounts the views. Raises
+    ValueError for a form of import or export that is not used here.
     """
     sources = _collect_sources(names, folder)
     sheet_names = sorted({name for source in sources.values() for name in _SHEET.findall(source)})

@@ -63,7 +63,7 @@ def register_dataset(dataset: Dataset) -> Source:
     # The last part of a path is what pages call a corpus.
     path = f"{MEMORY_PREFIX}{dataset.corpus.name.replace('/', ' ').strip() or 'corpus'}"
     encoder = None if dataset.vectors is None else dataset.vectors.encoder
-    embedding = {} if encoder is None else {"encoder": encoder.name, "dtype": encoder.dtype}
+    embedding: dict[str, Any] = {} if encoder is None else {"encoder": encoder.name, "dtype": encoder.dtype}
     # A source says from which grade on documents are relevant, and `Loaded.with_judged_as` applies it.
     _DATASETS[path] = dataset.with_relevant_from(1).with_judgements("auto")
     return Source(path, relevant=judged.relevant_from, judgements=judged.judgements, **embedding)

@@ -92,6 +92,9 @@ def test_port_to_forward_is_named_in_place_of_a_tab(monkeypatch, capsys):
         def __init__(self, dataset):
             assert len(dataset.corpus) == 3
 
+        def draw_frame(self):
+            return False
+
     monkeypatch.setattr(kernel_dashboard, "RunningDashboard", Started)
     opened = []
     monkeypatch.setattr(kernel_dashboard.webbrowser, "open", opened.append)
