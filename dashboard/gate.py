@@ -19,7 +19,10 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 UPLOAD_PATH = "/_stcore/upload_file/"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing; browsers send them from the address bar without an Origin."""
-FRAME_HEADERS = [(b"content-security-policy", b"frame-ancestors 'self'"), (b"x-frame-options", b"SAMEORIGIN")]
+OWN_FRAMES = "'self'"
+"""Pages that may frame the server's: its own."""
+NOTEBOOK_FRAMES = f"{OWN_FRAMES} http://localhost:* http://127.0.0.1:* vscode-webview: vscode-file:"
+"""Pages that may frame those of a notebook's dashboard: of this machine's servers, and Visual Studio Code's."""
 MAX_REFUSAL_LENGTH = 100
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -28,7 +31,8 @@ class Gate:
     """Application that answers only requests meant for it; others get 403 and a sentence.
 
     names: its hosts besides the loopback's; say: receives a line for each refused host, once;
-    no_uploads: returns why an upload with these headers is refused, "" if it is not
+    no_uploads: returns why an upload with these headers is refused, "" if it is not; frames: the pages that may frame
+    its own, as a Content-Security-Policy names them
     """
 
     def __init__(
@@ -37,12 +41,18 @@ class Gate:
         names: Collection[str] = (),
         say: Callable[[str], None] = print,
         no_uploads: Callable[[Headers], str] = lambda _: "",
+        frames: str = OWN_FRAMES,
     ) -> None:
         """Wrap the application.
 
         names: host names of the server besides those of the loopback; say: takes a line about a refused host;
-        no_uploads: returns why an upload with these headers is refused, "" if it is not
+        no_uploads: returns why an upload with these headers is refused, "" if it is not; frames: the pages that may
+        frame the application's, as a Content-Security-Policy names them
         """
+        self.frame_headers = [(b"content-security-policy", f"frame-ancestors {frames}".encode())]
+        # The older header knows no other sites, and browsers that know the newer one ignore it.
+        if frames == OWN_FRAMES:
+            self.frame_headers.append((b"x-frame-options", b"SAMEORIGIN"))
         self.app, self.say, self.no_uploads = app, say, no_uploads
         self.names = {_normalise_host(name) for name in (*LOOPBACK_NAMES, *names)}
         self._announced: set[str] = set()
@@ -56,9 +66,9 @@ class Gate:
             return await _refuse(refusal, scope, receive, send)
 
         async def send_framed(message: Message) -> None:
-            """Send a message of the answer; its first one gets the headers that forbid framing."""
+            """Send a message of the answer; its first one gets the headers that restrict framing."""
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *FRAME_HEADERS]}
+                message = {**message, "headers": [*message.get("headers", ()), *self.frame_headers]}
             await send(message)
 
         await self.app(scope, receive, send_framed)

@@ -97,6 +97,8 @@ class Listening:
     hosts: tuple[str, ...]  # names of the server
     roots: tuple[str, ...]  # folders in which typed paths may lie
     allow_uploads: bool  # even if others can reach it
+    # True for a notebook's own dashboard, in a frame of its page: who knows the secret base path may use it.
+    is_private: bool = False
 
     @property
     def host_names(self) -> tuple[str, ...]:
@@ -185,17 +187,28 @@ def _format_corpus_flag(name: str) -> tuple[str, str]:
 
 
 def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, browser: bool, is_worker: bool) -> None:
-    """Run one server process until it is stopped; it loads its corpora in the background.
+    """Run one server process until it is stopped.
 
     is_worker: it is one of several, whose parent has printed the warnings
     """
-    base_path = server.base
     corpora.set_start_sources(*corpus)
-    roots.set_rules(rules := server.build_rules(corpus))
+    run_server(port, server, server.build_rules(corpus), browser, is_worker)
+
+
+def run_server(port: int | None, server: Listening, rules: Rules, browser: bool, is_worker: bool) -> None:
+    """Run this process's server until it is stopped; it loads its start corpora in the background.
+
+    rules: of paths and uploads; is_worker: a parent has printed the warnings
+    """
+    base_path = server.base
+    roots.set_rules(rules)
     config = STREAMLIT_CONFIG | {
         "server.address": server.address,
         "server.allowedHosts": [*gate.LOOPBACK_NAMES, *server.host_names],
     }
+    if server.is_private:
+        # Browsers keep the cookie of this check from a frame; the gate refuses other sites by their origin anyhow.
+        config["server.enableXsrfProtection"] = False
     # Streamlit would ask a server elsewhere for the public address, to print it.
     if gate.is_wildcard(server.address):
         config["browser.serverAddress"] = "localhost"
@@ -222,10 +235,15 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
 
     # The health check needs no sign-in, as load balancers cannot sign in.
     routes = [Route(f"{base_path}{HEALTH_PATH}", _answer_health), *vendor.build_routes(base_path)]
-    guard = Middleware(gate.Gate, names=server.host_names, say=partial(echo, err=True), no_uploads=refuse_upload)
+    frames = gate.NOTEBOOK_FRAMES if server.is_private else gate.OWN_FRAMES
+    guard = Middleware(
+        gate.Gate, names=server.host_names, say=partial(echo, err=True), no_uploads=refuse_upload, frames=frames
+    )
     app = st.App(APP_FILE, lifespan=lifespan, routes=routes, middleware=[guard])
     load_config_options(config)  # before anything reads an option: Streamlit warns of those that change later
-    login.check_login_setup()  # the application decides where its secrets lie
+    # Signing in returns people to the address of another server, and whoever knows this one's has its key.
+    if not server.is_private:
+        login.check_login_setup()  # the application decides where its secrets lie
     if not is_worker:
         server.warn_if_open()
     with contextlib.suppress(KeyboardInterrupt):

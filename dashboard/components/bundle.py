@@ -11,6 +11,8 @@ from dashboard.components.vendor import MODULE_FOLDER
 
 MODULES_NAME = "frontierModules"
 """Variable of a bundle that holds the exports of each script, by its file name."""
+HUB_NAME, PAGE_HUB = "frontierHub", "(globalThis.frontier ??= { shown: null })"
+"""Variable of a bundle that holds the state that its views share, and that state where a page has one bundle."""
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:const|class|function) (\w+))", re.MULTILINE)
 _OTHER_FORM = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
@@ -18,19 +20,21 @@ _SHEET = re.compile(r'\bstyled\(\w+, "([\w.-]+)"')
 
 
 @cache
-def bundle_scripts(*names: str, folder: Path = MODULE_FOLDER) -> str:
+def bundle_scripts(*names: str, folder: Path = MODULE_FOLDER, hub: str = PAGE_HUB) -> str:
     """Return scripts with all that they import, and their style sheets, as the text of one module without imports.
 
-    names: of scripts in the folder, as "tiles.js". Each script runs once, in a function of its own, and its exports are
-    in `frontierModules[name]`. The text is a module's (`<script type="module">`, the `_esm` of a widget), to which the
-    caller adds the code that mounts the views. Raises ValueError for a form of import or export that is not used here.
+    names: of scripts in the folder, as "tiles.js"; hub: JavaScript of the state that the views share. Each script runs
+    once, in a function of its own, and its exports are in `frontierModules[name]`. The text is a module's
+    (`<script type="module">`, the `_esm` of a widget), to which the caller adds the code that mounts the views. Raises
+    ValueError for a form of import or export that is not used here.
     """
     sources = _collect_sources(names, folder)
     sheet_names = sorted({name for source in sources.values() for name in _SHEET.findall(source)})
     sheets = {name: (folder / name).read_text(encoding="utf-8") for name in sheet_names}
     # `styled` of parts.js takes a sheet from the hub before it would ask for the file.
     parts = [
-        f"(globalThis.frontier ??= {{ shown: null }}).sheets = {encode_json(sheets)};",
+        f"const {HUB_NAME} = {hub};",
+        f"{HUB_NAME}.sheets = {encode_json(sheets)};",
         f"const {MODULES_NAME} = {{}};",
     ]
     parts += [_wrap_script(name, source) for name, source in sources.items()]

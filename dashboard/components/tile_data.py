@@ -1,8 +1,9 @@
 """Data that the scripts of the tiles and lists draw, from plain values; for pages and for what has no server."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from dashboard.charts.palette import method_look
@@ -14,7 +15,7 @@ from engine.space import Space
 from engine.stages import RELEVANCE_WEIGHT, Selector
 from engine.values import Embeddings, Ranking, digest_of
 from engine.views.decision import relevance
-from engine.views.slider import has_slider, pack_ranking, requests
+from engine.views.slider import SliderRequest, has_slider, pack_ranking, requests
 from engine.views.topic import find_topic_floor
 
 
@@ -109,58 +110,73 @@ def pack_query(
     k: int,
     relevant_ids: Collection[str] = (),
     max_sliders: int | None = None,
+    known_answers: Mapping[str, dict[str, Any]] = MappingProxyType({}),
 ) -> PackedQuery:
     """Compute what the tiles and the lists draw of one query, with its sets at every position of every slider.
 
     query: vector, id and text of one query; relevant_ids: documents judged relevant to it; max_sliders: of a decoder,
-    None for all: without a server a second slider can be moved while the first one stands at its setting only. Raises
-    ParamError or DataError as `engine.decode` does.
+    None for all: without a server a second slider can be moved while the first one stands at its setting only;
+    known_answers: of an earlier call, whose sets along a slider are not computed again. Raises ParamError or DataError
+    as `engine.decode` does.
     """
     text = query.texts[0] if query.texts else query.ids[0]
-    # Decoders are part of the key, as two views of a notebook may show one query by different ones.
-    labels = [decoder.label for decoder in decoders]
-    query_key = digest_of([space.embeddings.digest, query.ids[0], text, str(k), *labels])[:16]
-    baseline, tiles, answers = make_baseline(None), list[dict[str, Any]](), dict[str, Any]()
-    for (key, title), decoder in zip(_name_decoders(decoders), decoders, strict=True):
-        packed, sliders = _pack_decoder(space, query, decoder, k, relevant_ids, max_sliders)
-        described = []
-        for param, form, values in sliders:
-            url = f"{query_key}.{key}.{param.name}"
-            answers[url] = values
-            value = values_of(decoder.select)[param.name]
-            described.append(build_slider(param, form, value, values["stops"], [url]))
-        tiles.append(build_tile(key, title, decoder, packed, described, decoder == baseline))
+    query_key = digest_of([space.embeddings.digest, query.ids[0], text, str(k)])[:16]
+    packing = _Packing(
+        space=space, query=query, key=query_key, k=k, relevant_ids=relevant_ids, known_answers=known_answers
+    )
+    baseline, tiles = make_baseline(None), list[dict[str, Any]]()
+    for (key, title), decoder in zip(name_decoders(decoders), decoders, strict=True):
+        packed, sliders = packing.pack_decoder(decoder, max_sliders)
+        tiles.append(build_tile(key, title, decoder, packed, sliders, decoder == baseline))
     # Without a tile of its own, the baseline is packed for the comparison with the others.
-    base = None if baseline in decoders else _pack_decoder(space, query, baseline, k, relevant_ids, 0)[0]
+    base = None if baseline in decoders else packing.pack_decoder(baseline, 0)[0]
+    # Decoders are part of the view's key, as two views of a notebook may show one query by different ones.
+    view_key = digest_of([query_key, *(decoder.label for decoder in decoders)])[:16]
     floor = find_topic_floor(space, query.vectors[0], k)
-    data = build_tiles(query_key, k, len(relevant_ids), tiles, base=base, floor=floor)
-    return PackedQuery(query_id=query.ids[0], text=text, tiles=data, answers=answers)
+    data = build_tiles(view_key, k, len(relevant_ids), tiles, base=base, floor=floor)
+    return PackedQuery(query_id=query.ids[0], text=text, tiles=data, answers=packing.answers)
 
 
-def _pack_decoder(
-    space: Space,
-    query: Embeddings,
-    decoder: Decoder,
-    k: int,
-    relevant_ids: Collection[str],
-    max_sliders: int | None,
-) -> tuple[dict[str, Any], list[tuple[Param, Real | Whole, dict[str, Any]]]]:
-    """Compute a decoder's set of a query, and the sets along each of its sliders (parameter, form, sets)."""
-    candidates: ScoredCandidates | None = None
-    details: dict[str, Any] = {"relevant": relevant_ids, "scores": None}
-    # Documents are scored once for all values; inner products, the default scores, take no time.
-    if not has_default_scorers(decoder):
-        candidates = score_candidates(decoder, space, query)
-        seen = relevance(decoder.select, candidates)
-        details["scores"] = None if seen is None else seen.score
-    ranking = _select(space, query, decoder, candidates, k)
-    packed = pack_ranking(space, query.vectors[0], ranking, **details)
-    sliders = []
-    for param, form in list_sliders(decoder.select)[:max_sliders]:
-        # The last request is the one for all positions.
-        request = requests(space, decoder, form, query, k, candidates, **details)[-1]
-        sliders.append((param, form, request.answer()))
-    return packed, sliders
+@dataclass(frozen=True, kw_only=True)
+class _Packing:
+    """Packing of one query's sets, in which equal sliders are answered once."""
+
+    space: Space
+    query: Embeddings  # of one query
+    key: str  # of query, space and k
+    k: int
+    relevant_ids: Collection[str]
+    known_answers: Mapping[str, dict[str, Any]]
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)  # key → the sets along a slider
+
+    def pack_decoder(self, decoder: Decoder, max_sliders: int | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Compute a decoder's set; return it and the data of its sliders, whose sets go to `answers`."""
+        candidates: ScoredCandidates | None = None
+        details: dict[str, Any] = {"relevant": self.relevant_ids, "scores": None}
+        # Documents are scored once for all values; inner products, the default scores, take no time.
+        if not has_default_scorers(decoder):
+            candidates = score_candidates(decoder, self.space, self.query)
+            seen = relevance(decoder.select, candidates)
+            details["scores"] = None if seen is None else seen.score
+        ranking = _select(self.space, self.query, decoder, candidates, self.k)
+        packed = pack_ranking(self.space, self.query.vectors[0], ranking, **details)
+        sliders = []
+        for param, form in list_sliders(decoder.select)[:max_sliders]:
+            # The last request is the one for all positions.
+            request = requests(self.space, decoder, form, self.query, self.k, candidates, **details)[-1]
+            url = _name_answers(self.key, decoder, param, request)
+            # Two settings of a selector, and one before and after a drag, have the same sets along the slider.
+            self.answers[url] = self.answers.get(url) or self.known_answers.get(url) or request.answer()
+            sliders.append(build_slider(param, form, values_of(decoder.select)[param.name], request.stops, [url]))
+        return packed, sliders
+
+
+def _name_answers(query_key: str, decoder: Decoder, param: Param, request: SliderRequest) -> str:
+    """Return the key of the sets along a slider, the same at each of its values."""
+    stage = type(decoder.select)(**values_of(decoder.select) | {param.name: param.default})
+    # A setting outside of the usual range widens the slider.
+    ends = [str(len(request.stops)), str(request.stops[0]), str(request.stops[-1])]
+    return digest_of([query_key, replace(decoder, select=stage).label, param.name, *ends])[:16]
 
 
 def _select(space: Space, query: Embeddings, decoder: Decoder, candidates: ScoredCandidates | None, k: int) -> Ranking:
@@ -168,7 +184,7 @@ def _select(space: Space, query: Embeddings, decoder: Decoder, candidates: Score
     return decode(decoder, space, query, k) if candidates is None else select_from(decoder.select, candidates, k)
 
 
-def _name_decoders(decoders: Sequence[Decoder]) -> list[tuple[str, str]]:
+def name_decoders(decoders: Sequence[Decoder]) -> list[tuple[str, str]]:
     """Return a key and a title for each decoder, different from those of the others."""
     n_selectors = Counter(decoder.select.spec.name for decoder in decoders)
     n_titles = Counter(map(format_title, decoders))

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dashboard.services import jobs, roots, sending, uploads
+from dashboard.services import jobs, roots, sending, transfer, uploads
 from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.memo import Memo
 from dashboard.services.source import KEEP_ALL, NEAR, DroppedDocuments, Loaded, Source
@@ -103,9 +103,9 @@ _LOADED_ONCE: set[Source] = set()
 """Corpora that have been loaded at least once."""
 
 
-def set_start_sources(*paths: str) -> None:
-    """Set the corpora that this server serves, by path; a new session opens the first."""
-    _START_SOURCES[:] = [Source(path) for path in dict.fromkeys(paths)]
+def set_start_sources(*sources: str | Source) -> None:
+    """Set the corpora that this server serves, paths among them; a new session opens the first."""
+    _START_SOURCES[:] = [Source(each) if isinstance(each, str) else each for each in dict.fromkeys(sources)]
     # Loading one start corpus must not evict another, however many the command line names.
     _LOADING_JOBS.max_jobs = max(MAX_LOADED_CORPORA, len(_START_SOURCES))
 
@@ -327,6 +327,9 @@ def read_dataset(
     """
     import engine
 
+    # A corpus that another process sent lies in no file, so that there is nothing to read or to permit.
+    if (sent_dataset := transfer.find_dataset(source.path)) is not None:
+        return sent_dataset
     if source.path not in DEMOS:
         roots.check_corpus(source.path)
     if source.query_vectors:
@@ -460,21 +463,21 @@ def _embed_corpus(source: Source, job: Job) -> Loaded:
     options = {"encoder": source.encoder, "dtype": source.dtype, "stop": job.stop, "label": dataset.corpus.name}
     # Vectors that came with the corpus win over the encoder unless the visitor chose otherwise.
     own_embeddings = dataset.vectors if source.own else None
+    # Those that another process sent name their encoder, and its queries may have vectors too.
+    own_queries = dataset.queries.embeddings if own_embeddings is not None else None
     # More labelled queries are embedded by the job that needs them.
-    eager_queries = dataset.queries if 0 < len(dataset.queries) <= MAX_EAGER_QUERIES else None
+    is_eager = own_queries is None and 0 < len(dataset.queries) <= MAX_EAGER_QUERIES
+    eager_queries = dataset.queries if is_eager else None
     if own_embeddings is None:
         sending.require_agreement(source, dataset.corpus, eager_queries)
     with sending.allow_agreed(source, dataset.corpus, eager_queries):
         embeddings = own_embeddings or engine.embed(dataset.corpus, progress=report, **options)
-        query_vectors = None
+        query_vectors = None if own_queries is None else own_queries.vectors
         if eager_queries is not None and embeddings.encoder is not None:
             options["dtype"] = embeddings.encoder.dtype
             report = _freezing_progress(job, 3, "queries")
             query_vectors = engine.embed(eager_queries, progress=report, **options).vectors
-    if embeddings.encoder is None:
-        own_vectors = dataset.queries.embeddings
-        query_vectors = None if own_vectors is None else own_vectors.vectors
-    else:
+    if embeddings.encoder is not None:
         if n_truncated := count_truncated(dataset.corpus, source.encoder):
             notice = Notice(TRUNCATED_REMARK, n_truncated)
             dataset = replace(dataset, notices=(*dataset.notices, notice))

@@ -24,13 +24,15 @@ PRODUCT, COSINE = "product", "cosine"
 """Similarities of vectors that came with a corpus: as they are, or scaled to length 1."""
 STORE_PREFIX = "store://"
 """Prefix of the path of a corpus in a vector engine; its name follows, never an address or a password."""
+MEMORY_PREFIX = "memory://"
+"""Prefix of the path of a corpus that another process sent; its name follows, and it lies in no file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """Choice of a corpus: its path, how its files are read, and by which encoder it is embedded."""
 
-    path: str = field(kw_only=False)  # a demo's name, a file or a folder, or store://name/collection
+    path: str = field(kw_only=False)  # a demo's name, a file or folder, store://… or memory://…
     columns: tuple[str | None, str | None, str | None] | None = None  # (id, text, title) of a table
     metadata: tuple[str, ...] = ()  # columns of a table that are kept beside its documents
     where: tuple[tuple[str, str], ...] = ()  # (column, value) of the documents that are read; () reads all

@@ -1,6 +1,6 @@
 // The ranked lists of the visible decoders, with lines between the same documents. They follow the tiles' sliders.
 
-import { announce, heat, hub, isOnTopic, listen, make, number, stillness, styled } from "./parts.js";
+import { announce, heat, hub, isOnTopic, listen, make, number, stage, stillness, styled } from "./parts.js";
 
 const ROW_PX = 28, DROPPED_ROW_PX = 22, DROPPED_HEAD_PX = 24;
 
@@ -113,7 +113,7 @@ export class Lists {
       }),
     ];
     this.escape = (event) => event.key === "Escape" && this.opened !== null && this.component.setTriggerValue("opened", { row: null });
-    document.addEventListener("keydown", this.escape);
+    stage.addEventListener("keydown", this.escape);
     this.sizes = new ResizeObserver(() => ((this.gap = undefined), this.want()));
     this.sizes.observe(this.root);
   }
@@ -216,7 +216,7 @@ export class Lists {
 
   end() {
     for (const stop of this.stop) stop();
-    document.removeEventListener("keydown", this.escape);
+    stage.removeEventListener("keydown", this.escape);
     this.sizes.disconnect();
     cancelAnimationFrame(this.asked);
     this.root.remove();

@@ -62,17 +62,21 @@ export function styled(parent, name, root) {
 export const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
 // State that the views of a page share: `shown` holds the sets that are drawn now. Events tell of changes.
-export const hub = (globalThis.frontier ??= { shown: null });
+// A bundle names its own (bundle.py), so that each widget of a notebook has one, with a `root` that its events stay in.
+export const hub = typeof frontierHub === "undefined" ? (globalThis.frontier ??= { shown: null }) : frontierHub;
+
+// What events of the views are sent to, and whose keys they follow.
+export const stage = hub.root ?? document;
 
 export function announce(name, detail) {
-  document.dispatchEvent(new CustomEvent(`frontier:${name}`, { detail }));
+  stage.dispatchEvent(new CustomEvent(`frontier:${name}`, { detail }));
 }
 
 // Call a function with the detail of each event of this name; return the function that ends it.
 export function listen(name, callback) {
   const handler = (event) => callback(event.detail);
-  document.addEventListener(`frontier:${name}`, handler);
-  return () => document.removeEventListener(`frontier:${name}`, handler);
+  stage.addEventListener(`frontier:${name}`, handler);
+  return () => stage.removeEventListener(`frontier:${name}`, handler);
 }
 
 // The luminance of a colour, from 0 to 1. The canvas understands every colour that CSS does.

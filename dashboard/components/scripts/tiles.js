@@ -2,7 +2,7 @@
 
 import {
   Answers, MIN_RELEVANCE_SHARE, announce, counted, findMostDiverse, hub, inside, isOnTopic, make, nearest, need, number, path, setting, signed,
-  styled, thumbnail,
+  stage, styled, thumbnail,
 } from "./parts.js";
 
 const RELEASE_EVENTS = ["pointerup", "pointercancel"];
@@ -261,13 +261,14 @@ class Tiles {
     const link = make(tools, "label", "", { title: "Move all λ and θ together" });
     this.link = make(link, "input", "", { type: "checkbox" });
     link.append("Link all λ");
-    // The page's first tab stop, as the navigation and the header have a dozen before λ.
-    document.body.prepend(this.skip);
+    // The page's first tab stop, as the navigation and the header have a dozen before λ. A notebook's page is not ours.
+    if (hub.root) this.skip.remove();
+    else document.body.prepend(this.skip);
     this.skip.onclick = () => this.sliders()[0]?.input.focus();
     this.tiles = [];
     this.serial = 0;
     this.keys = (event) => this.key(event);
-    document.addEventListener("keydown", this.keys);
+    stage.addEventListener("keydown", this.keys);
     // The browser sends no change event for a drag that ends where it began.
     this.free = () => this.root.classList.contains("held") && (this.root.classList.remove("held"), this.commit());
     for (const end of RELEASE_EVENTS) addEventListener(end, this.free);
@@ -466,7 +467,7 @@ class Tiles {
 
   end() {
     need(this, []);
-    document.removeEventListener("keydown", this.keys);
+    stage.removeEventListener("keydown", this.keys);
     for (const end of RELEASE_EVENTS) removeEventListener(end, this.free);
     this.sizes.disconnect();
     cancelAnimationFrame(this.asked);
