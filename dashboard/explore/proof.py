@@ -17,8 +17,8 @@ from engine.remote_certificate import SCOPE_PROVEN
 from engine.values import Ranking
 
 HELP = (
-    "The engine looks at all documents in place of its index, until nothing is found that an answer lacks. Proven means "
-    "as far as the engine tells the truth: figures of its own that contradict each other are an error."
+    "The engine looks at all documents in place of its index, until nothing is found that an answer lacks. Proven "
+    "means as far as the engine tells the truth: figures of its own that contradict each other are an error."
 )
 
 
