@@ -128,6 +128,7 @@ def evidence() -> None:
     # `runs_in` replaces this empty body by the function `evidence` of its module.
 
 
+__all__ = ["main"]
 main.default = "serve"
 
 if __name__ == "__main__":

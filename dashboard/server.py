@@ -22,13 +22,14 @@ from starlette.routing import Route
 from streamlit import config
 from streamlit.web.bootstrap import load_config_options
 
-from dashboard import gate, workers
+from dashboard import gate, page_limit, workers
 from dashboard.components import vendor
 from dashboard.services import corpora, jobs, login, roots, shutdown
 from dashboard.services.roots import MAX_UPLOAD_BYTES, Rules
 from dashboard.services.source import STORE_PREFIX, Source
 from engine.cli.group import use_threads
 from engine.cli.output import echo
+from engine.integrations.connections import raise_handle_limit, use_bounded_protocol
 
 APP_FILE = Path(__file__).parent / "app.py"
 STREAMLIT_CONFIG: dict[str, Any] = {
@@ -239,13 +240,17 @@ def run_server(port: int | None, server: Listening, rules: Rules, browser: bool,
     guard = Middleware(
         gate.Gate, names=server.host_names, say=partial(echo, err=True), no_uploads=refuse_upload, frames=frames
     )
-    app = st.App(APP_FILE, lifespan=lifespan, routes=routes, middleware=[guard])
+    # Inside the gate, so that what strangers send opens no page.
+    limit = Middleware(page_limit.PageLimit)
+    app = st.App(APP_FILE, lifespan=lifespan, routes=routes, middleware=[guard, limit])
     load_config_options(config)  # before anything reads an option: Streamlit warns of those that change later
     # Signing in returns people to the address of another server, and whoever knows this one's has its key.
     if not server.is_private:
         login.check_login_setup()  # the application decides where its secrets lie
     if not is_worker:
         server.warn_if_open()
+    raise_handle_limit()
+    use_bounded_protocol()
     with contextlib.suppress(KeyboardInterrupt):
         app.run(config=config)
     # The libraries must not be taken down under a thread that computes in them.

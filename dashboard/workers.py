@@ -26,7 +26,7 @@ SHORT_LIFE_SECONDS, MAX_PAUSE_SECONDS = 20.0, 30.0
 """A worker that lived shorter is restarted after a pause, doubled each time up to the maximum."""
 POLL_SECONDS = 0.2
 """Seconds between two polls of the workers."""
-WORKER_CODE = "import sys; from dashboard.serve import main; sys.argv[0] = 'frontier'; main()"
+WORKER_CODE = "import sys; from dashboard.start import main; sys.argv[0] = 'frontier'; main()"
 Say = Callable[[str], None]
 
 NGINX_TEMPLATE = """\

@@ -12,7 +12,7 @@ from engine.candidates import without_autocast
 from engine.data.encoders import TextEncoder
 from engine.data.stores import SearchResult, StoreRef, VectorStore, Where
 from engine.data.stores.recall import measured_recall
-from engine.data.stores.store import CHANGED
+from engine.data.stores.results import CHANGED
 from engine.decoder import SET_SIZE, Decoder, QueryLike, check_encoder, query_batch
 from engine.errors import DataError, ParamError
 from engine.remote_certificate import INITIAL_POOL_SIZE, POOL_MARGIN, Dialogue, Document, PartialAnswer
@@ -205,8 +205,8 @@ class Reach(Elsewhere):
         answers, ref, encoder = [], state.ref, self.encoder
         for position, key in enumerate(keys):
             answer = PartialAnswer(
-                point=points[position], documents=ref.count, is_unit=ref.unit, max_length=ref.longest, encoder=encoder,
-                own_id=own_ids[position],
+                point=points[position], collection=ref.collection, documents=ref.count, is_unit=ref.unit,
+                max_length=ref.longest, encoder=encoder, own_id=own_ids[position],
             )  # fmt: skip
             answer.add(pools[key], 0, None)
             # Cached pools cost this answer nothing.

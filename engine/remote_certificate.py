@@ -11,7 +11,8 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.data.stores import SearchResult, StoreRef, VectorStore, Where
-from engine.data.stores.store import CHANGED, ShortResultError
+from engine.data.stores.results import CHANGED
+from engine.data.stores.store import ShortResultError
 from engine.decoder import Decoder, decode
 from engine.errors import DataError
 from engine.matrix import Matrix, products
@@ -86,6 +87,7 @@ class PartialAnswer:
     """
 
     point: np.ndarray  # (d,) float64
+    collection: str  # of the store, for errors
     documents: int  # how many there are
     is_unit: bool | None  # whether all of them have length 1, None where that is not known
     max_length: float | None  # no document's vector is longer, None where that is not known
@@ -110,29 +112,57 @@ class PartialAnswer:
 
         The bound is the search's floor: a document that was not returned has no larger product with the searched point.
         Point and floor are remembered as a "cut". n_questions: number of questions that the request answers; question:
-        the one whose point was searched, None for the query itself. Raises DataError if the store changed in between.
+        the one whose point was searched, None for the query itself. Raises DataError if the store changed in between,
+        or contradicts what it returned before.
         """
         ranks = result.places[0] if result.places else None
+        earlier_documents = {**self.pool, **self.left_out}
         for position, doc_id in enumerate(result.ids[0]):
             document = Document(result.vectors[0][position], None if ranks is None else int(ranks[position]))
             # Another vector under a known id means that the store changed between two requests.
             documents = self.left_out if doc_id == self.own_id else self.pool
             known_document = documents.setdefault(doc_id, document)
             if known_document is not document and not np.array_equal(known_document.vector, document.vector):
-                raise DataError(f"the document {doc_id!r} {CHANGED}: its vector is another one now; ask again")
+                raise DataError(
+                    f"the document {doc_id!r} of {self.collection} {CHANGED}: its vector is another one now; ask again"
+                )
         self.n_questions += n_questions
         self.plan = result.plan
         floor, point = float(result.floor[0]), self.point if question is None else question.point
         n_returned = len(self.pool) + len(self.left_out)
         # A floor of −∞, or as many documents as there are: none was overlooked.
         self.is_complete = self.is_complete or floor == -math.inf or n_returned == self.documents
+        if n_returned > self.documents:
+            raise DataError(
+                f"{self.collection} returned {n_returned:,} documents and says that {self.documents:,} match: it "
+                f"{CHANGED}, or miscounts them"
+            )
         length = float(np.linalg.norm(point))
         # Points of length 1 and floors scaled alike make cuts comparable; a zero point bounds nothing.
         if length > 0:
-            self.cuts.append((point / length, floor / length, result.exact))
+            cut = (point / length, floor / length, result.exact)
+            returned_ids = set(result.ids[0])
+            self._check_cuts([doc for name, doc in earlier_documents.items() if name not in returned_ids], [cut])
+            new_ids = returned_ids - earlier_documents.keys()
+            self._check_cuts([self.pool.get(name) or self.left_out[name] for name in new_ids], self.cuts)
+            self.cuts.append(cut)
         if question is not None and question.value is not None:
             required_picks = frozenset(self.order[row] for row in question.required_picks)
             self.bounds.append(Bound(required_picks, question.value - question.limit + floor, result.exact))
+
+    def _check_cuts(self, documents: Sequence[Document], cuts: Sequence[tuple[np.ndarray, float, bool]]) -> None:
+        """Raise a DataError if an exact search left out one of these documents, though it lies above the floor."""
+        exact_cuts = [(unit_point, floor) for unit_point, floor, is_exact in cuts if is_exact]
+        if not documents or not exact_cuts:
+            return
+        unit_points, floors = zip(*exact_cuts, strict=True)
+        vectors = np.stack([document.vector for document in documents]).astype(np.float64)
+        excess = vectors @ np.stack(unit_points).T - np.array(floors)
+        if excess.max() > BOUND_TOLERANCE * float(np.linalg.norm(vectors, axis=1).max()):
+            raise DataError(
+                f"{self.collection} contradicts itself: an exact search left out a document that lies "
+                f"{float(excess.max()):.3g} above the worst of those it returned; it {CHANGED}, or does not look at all"
+            )
 
     def sort_pool(self) -> list[str]:
         """Return the ids of the pool in the store's order, by which ties are broken; unplaced ones come last."""

@@ -33,14 +33,14 @@ def test_it_holds_code_and_demo_and_nothing_else(wheel):
     assert "dashboard/screens/explore.py" in names and "engine/data/readers.py" in names
     with zipfile.ZipFile(wheel) as archive:
         entry = next(n for n in names if n.endswith("entry_points.txt"))
-        assert "frontier = dashboard.serve:main" in archive.read(entry).decode()
+        assert "frontier = dashboard.start:main" in archive.read(entry).decode()
 
 
 def test_installed_elsewhere_it_loads_its_demo(wheel, tmp_path):
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)
     code = (
-        "import engine, dashboard.serve\n"
+        "import engine, dashboard.serve, dashboard.start\n"
         "ds = engine.load_dataset('numpy-api')\n"
         "print(engine.__file__, len(ds.corpus), len(ds.queries), engine.__version__, *ds.qrels, sep='|')\n"
     )

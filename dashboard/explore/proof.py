@@ -16,7 +16,10 @@ from engine.reach import Reach
 from engine.remote_certificate import SCOPE_PROVEN
 from engine.values import Ranking
 
-HELP = "The engine looks at all documents in place of its index, until nothing is found that an answer lacks."
+HELP = (
+    "The engine looks at all documents in place of its index, until nothing is found that an answer lacks. Proven "
+    "means as far as the engine tells the truth: figures of its own that contradict each other are an error."
+)
 
 
 def draw_proofs(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:

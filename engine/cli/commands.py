@@ -474,7 +474,11 @@ def check_command() -> None:
 @json_option("One JSON object a query.")
 @runs_in("engine.cli.stores")  # calls prove_command() of that module
 def prove_command() -> None:
-    """Answer queries from a collection, and have its engine look at all documents until the answer is proven."""
+    """Answer queries from a collection, and have its engine look at all documents until the answer is proven.
+
+    An answer is proven as far as the store tells the truth: scores, lengths and counts that contradict each other are
+    errors, but a store that leaves a document out of everything it says cannot be told from one that lacks it.
+    """
 
 
 @main.group()

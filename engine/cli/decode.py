@@ -34,7 +34,7 @@ from engine.evaluation.export_decoder import DUPLICATE_FIELDS, ExportContext, re
 from engine.evaluation.metrics import METRICS, Measures, available_metrics
 from engine.evaluation.paired import format_decoder_call
 from engine.evaluation.sweep.compute import measure_latency, prepare_decoder
-from engine.integrations.server import MAX_CONNECTIONS, Service, build_app
+from engine.integrations.server import Service, build_app
 from engine.params import parse_values, values_of
 from engine.progress import counted
 from engine.space import Elsewhere, Space, resolve_local_space
@@ -441,6 +441,8 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
     # The server's packages are an optional extra.
     try:
         import uvicorn
+
+        from engine.integrations.connections import BoundedProtocol, raise_handle_limit
     except ImportError:
         raise FrontierError("frontier answer needs Starlette and uvicorn: pip install starlette uvicorn") from None
     use_threads()
@@ -456,7 +458,7 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
         # Everything is embedded before the port opens: the first request waits for nothing.
         service = Service(decoder, space, set_size)
     echo(f"{decoder.label}: {len(space):,} documents, k = {set_size}", err=True)
+    raise_handle_limit()
     uvicorn.run(
-        build_app(service, host), host=host, port=port, log_level="info", access_log=False,
-        limit_concurrency=MAX_CONNECTIONS,
-    )  # fmt: skip
+        build_app(service, host), host=host, port=port, log_level="info", access_log=False, http=BoundedProtocol
+    )

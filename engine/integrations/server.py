@@ -31,7 +31,6 @@ MAX_REQUEST_BYTES = 32 << 20
 """Largest request: a thousand vectors of 1,536 numbers as text."""
 MAX_BRACKETS = 1 << 19
 """Brackets in a request: each of two bytes may become an object of thirty times its size."""
-MAX_CONNECTIONS = 256
 MAX_OPEN_BYTES = 4 * MAX_REQUEST_BYTES
 """Bodies of all requests that are being read or answered."""
 BODY_TIMEOUT_S = 30

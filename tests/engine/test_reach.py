@@ -12,7 +12,8 @@ import engine.remote_certificate
 from engine.candidates import Candidates
 from engine.data.stores.arrays import ArrayStore
 from engine.data.stores.recall import MeasuredRecall
-from engine.data.stores.store import VectorStore, is_unit
+from engine.data.stores.results import is_unit
+from engine.data.stores.store import VectorStore
 from engine.matrix import Matrix, products
 from engine.reach import Reach
 from engine.views.decision import describe_trust

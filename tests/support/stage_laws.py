@@ -171,6 +171,8 @@ class SelectorLaws:
         assert not strided.is_contiguous()
         assert torch.equal(engine.select(name, strided, queries, k=7).index, expected)
         assert torch.equal(engine.select(name, np.asfortranarray(rows), queries[1], k=7).index[0], expected[1])
+        turned = np.ascontiguousarray(rows[::-1, ::-1])[::-1, ::-1]
+        assert turned.strides[0] < 0 and torch.equal(engine.select(name, turned, queries, k=7).index, expected)
         half = rows.astype(np.float16)
         exact = engine.select(name, half.astype(float), queries, k=7).index
         assert torch.equal(engine.select(name, half, queries, k=7).index, exact)

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from engine.data.stores.store import Hits, RawResult, StoreRef, VectorStore, Where, is_unit, where_text
+from engine.data.stores.results import Hits, StoreRef, is_unit
+from engine.data.stores.store import RawResult, VectorStore, Where, where_text
 from engine.errors import DataError
 from engine.values import digest_of
 

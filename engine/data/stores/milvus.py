@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from engine.data.stores.milvus_collection import FLAT, MAX_ROWS, STRONG, MilvusAccess, MilvusCollection, MilvusTable
-from engine.data.stores.store import Hits, RawResult, StoreRef, VectorStore, Where, check_loaded, encoder_of, where_text
+from engine.data.stores.results import Hits, StoreRef
+from engine.data.stores.store import RawResult, VectorStore, Where, check_loaded, encoder_of, where_text
 from engine.errors import DataError
 from engine.values import EncoderRef
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from engine.data.settings_file import read_secret
-from engine.data.stores.store import CHANGED, Where, note_in
+from engine.data.stores.results import CHANGED
+from engine.data.stores.store import Where, note_in
 from engine.errors import DataError
 
 TIMEOUT_SECONDS = 4.0

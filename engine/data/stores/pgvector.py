@@ -11,7 +11,8 @@ import numpy as np
 
 from engine.data.stores.pgvector_rows import PgRows, PgTable, RowFacts, values_of
 from engine.data.stores.postgres import Connections, PgAccess
-from engine.data.stores.store import RawResult, StoreRef, VectorStore, Where, check_loaded, encoder_of, where_text
+from engine.data.stores.results import StoreRef
+from engine.data.stores.store import RawResult, VectorStore, Where, check_loaded, encoder_of, where_text
 from engine.errors import DataError
 from engine.values import EncoderRef
 
@@ -171,7 +172,9 @@ class PgVectorStore(VectorStore):
             )
         # Numbers of another measure are replaced by inner products computed here, and widened by what the index may
         # have misordered.
-        slack = self.rows.slack(facts, measure, is_half) if not looked_at_all or measure != "ip" else 0.0
+        # A scan of all rows for a point rounded to float16 is off by as much as an index is.
+        is_rounded = is_half or not looked_at_all or measure != "ip"
+        slack = self.rows.slack(facts, measure, is_half) if is_rounded else 0.0
         hits = []
         for rows, point in zip(rows_by_point, points, strict=True):
             hits.append(self.rows.hits(rows, point if slack else None, slack))

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from engine.data.stores.postgres import import_psycopg
-from engine.data.stores.store import Hits, Where, is_unit, note_in
+from engine.data.stores.results import Hits, is_unit
+from engine.data.stores.store import Where, note_in
 from engine.errors import DataError
 
 DEFAULT_EF = 40

@@ -8,17 +8,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from engine.data.stores.checks import check_results, guard_method, name_driver_errors
+from engine.data.stores.results import CHANGED, Hits, StoreRef
 from engine.errors import DataError
-from engine.values import ByDigest, EncoderRef, digest_of
+from engine.values import EncoderRef
 
 Where = Mapping[str, Collection[str]]
 """Column → the values that a document may have there; all columns must fit."""
-CHANGED = "changed while asked"
 NOTE_KEY = "frontier"
 """Key of the note that `frontier store load` leaves: encoder, digest of the documents, whether all are loaded."""
 
@@ -28,68 +28,12 @@ def where_text(where: Where | None) -> str:
     return json.dumps({column: sorted(values) for column, values in where.items()}, sort_keys=True) if where else ""
 
 
+GUARDED_METHODS = ("ref", "ref_of", "_search", "count", "texts", "sample", "scan", "snapshot")
+"""What drivers implement: their errors are renamed, and what they return is checked."""
+
+
 class ShortResultError(DataError):
     """Fewer documents came back than were asked for and match."""
-
-
-def is_unit(deviation: float) -> bool | None:
-    """Return True if vectors count as unit, because no length differs from 1 by more than `deviation`.
-
-    A deviation up to the rounding of stored unit rows is allowed. None close to that limit, where lengths measured in
-    float32, as `Matrix.unit` measures them, may fall on either side of it.
-    """
-    # Unit rows that were rounded to float32 are off by up to 8 ε; near that limit the way of measuring decides.
-    eps = float(np.finfo(np.float32).eps)
-    return None if 7 * eps < deviation < 9 * eps else deviation <= 8 * eps
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StoreRef(ByDigest):
-    """Identity of the documents of a store; it holds no secret.
-
-    snapshot: what changes whenever documents may have changed; "" for a store that cannot say
-    """
-
-    kind: str
-    collection: str  # "name/collection", as `engine.attach` takes it
-    count: int  # documents, of those that `where` lets through
-    dimension: int
-    snapshot: str = ""
-    where: str = ""  # the filter as JSON
-    content: str = ""  # identity of ids and vectors, whatever else the store holds; "" if not all were read
-    longest: float | None = None  # no vector is longer; None if not all were read
-    unit: bool | None = None  # True if every vector has length 1, None as above
-
-    @cached_property
-    def digest(self) -> str:
-        """Digest that tells one state of a collection from another, as a key of cached results.
-
-        It covers the documents' contents if all of them were read, else the database's name for its snapshot.
-        """
-        state = self.content or self.snapshot
-        fields = (self.kind, self.collection, self.count, self.dimension, state, self.where)
-        return digest_of(map(str, fields))
-
-
-@dataclass(frozen=True, eq=False)
-class Hits:
-    """Results of an engine for one point, as it returned them.
-
-    ids: best first; vectors: (m, d) float32; scores: (m,) the engine's inner products with the point, None where it
-    says none; places: (m,) of each document in the store's own order, which ties go by, None where it has none
-    """
-
-    ids: Sequence[str]
-    vectors: np.ndarray
-    scores: np.ndarray | None = None
-    places: np.ndarray | None = None
-
-    def first(self, n_best: int) -> Hits:
-        """Return the `n_best` hits with the highest scores, or all if there are fewer."""
-        if len(self.ids) <= n_best:
-            return self
-        scores, places = (None if values is None else values[:n_best] for values in (self.scores, self.places))
-        return Hits(self.ids[:n_best], self.vectors[:n_best], scores, places)
 
 
 RawResult = tuple[list[Hits], str, bool]
@@ -138,6 +82,13 @@ class VectorStore(ABC):
 
     encoder: EncoderRef | None = None
     """Encoder of the vectors, which also embeds queries; None if unknown."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Guard a driver's methods, so that none can hand on an error or a result that does not name the store."""
+        super().__init_subclass__(**options)
+        for method_name in GUARDED_METHODS:
+            if method_name in cls.__dict__:
+                setattr(cls, method_name, guard_method(method_name, cls.__dict__[method_name]))
 
     @property
     @abstractmethod
@@ -222,24 +173,25 @@ class VectorStore(ABC):
         # The engine sees unit points in float32; scores below are computed in float64 with the points as asked.
         unit_points = (point_rows / np.where(point_lengths > 0, point_lengths, 1)[:, None]).astype(np.float32)
         sizes = [n] * len(point_rows) if isinstance(n, int) else list(n)
-        hits, plan, looked_at_all = self._search(unit_points, sizes, exact, where)
+        with name_driver_errors(self):
+            hits, plan, looked_at_all = self._search(unit_points, sizes, exact, where)
+            ref = self.ref_of(where) if described is None else described
+            check_results(hits, unit_points, looked_at_all, ref)
         # Numbers of documents that came and that were wanted, for each point that got fewer.
         short_counts = [(len(h.ids), size) for h, size in zip(hits, sizes, strict=True) if len(h.ids) < size]
         # Fewer documents than wanted are an error unless no more match; the point that lacks most is reported.
         if short_counts:
-            matching = self.count(where) if described is None else described.count
-            n_returned, n_expected = min(short_counts, key=lambda counts: counts[0] - min(counts[1], matching))
-            if n_returned < min(n_expected, matching):
+            n_returned, n_expected = min(short_counts, key=lambda counts: counts[0] - min(counts[1], ref.count))
+            if n_returned < min(n_expected, ref.count):
                 raise ShortResultError(
-                    f"{self.ref.collection} returned {n_returned:,} of {n_expected:,} documents asked for, and "
-                    f"{matching:,} match; its index gave up early ({plan}): ask exactly, or let the index look further"
+                    f"{ref.collection} returned {n_returned:,} of {n_expected:,} documents asked for, and "
+                    f"{ref.count:,} match; its index gave up early ({plan}): ask exactly, or let the index look further"
                 )
-        max_length = (self.ref_of(where) if described is None else described).longest
         floors, scores = [], []
         hits = [h.first(size) for h, size in zip(hits, sizes, strict=True)]
         # The floor bounds documents that were not returned; if all matching ones were, there is none.
         for point, sent_point, h, size in zip(point_rows, unit_points, hits, sizes, strict=True):
-            point_scores, floor = self._bound(point, sent_point, h, max_length)
+            point_scores, floor = self._bound(point, sent_point, h, ref.longest)
             scores.append(point_scores)
             floors.append(floor if len(h.ids) == size else -math.inf)
         return SearchResult(
@@ -262,8 +214,6 @@ class VectorStore(ABC):
         may have changed.
         """
         vectors = hits.vectors.astype(np.float64)
-        if not np.isfinite(vectors).all():
-            raise DataError(f"{self.ref.collection} returned a vector that is not finite")
         scores = vectors @ point
         point_length = float(np.linalg.norm(point))
         if not len(hits.ids) or point_length == 0:

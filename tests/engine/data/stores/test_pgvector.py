@@ -125,6 +125,17 @@ def test_half_precision_columns_have_true_floors(engines, rows, exact):
             assert np.delete(products[:, row], indices).max() <= result.floor[row]
 
 
+def test_a_scan_for_a_point_rounded_to_half_precision_widens_the_floor(engines, rows):
+    """The scan looks at all rows, and ranks them by a point that is off by up to 2⁻¹¹ of its length."""
+    store = table_of(engines, rows.astype(np.float16).astype(np.float32), "scanned_halves", kind="halfvec")()
+    points = np.random.default_rng(2).standard_normal((5, DIMENSION))
+    result = store.search(points, 40)
+    assert result.exact
+    # The worst hit and the best document left out may both be off.
+    rounding = 2 * 2.0**-11 * np.linalg.norm(points, axis=1) * store.ref.longest
+    assert (result.floor >= [scores.min() for scores in result.scores] + rounding).all()
+
+
 def test_rows_without_a_vector_are_left_out_and_counted(engines, rows):
     opened = table_of(engines, rows[:50], "with_nulls")
     engines.pg.execute("UPDATE with_nulls SET v = NULL WHERE place < 7")

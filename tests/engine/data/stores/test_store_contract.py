@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from engine.data.stores.store import CHANGED
+from engine.data.stores.results import CHANGED
 from engine.errors import DataError
 from support.instances import FAMILIES, unit
 from support.stores import KINDS
