@@ -63,8 +63,8 @@ def build_slider(
         "help": form.help,
         "value": value,
         "standard": form.default,
-        # λ and θ, the weight of relevance against diversity, can be moved together in all tiles.
-        "linked": param.name == RELEVANCE_WEIGHT.name,
+        # Of λ and θ, the weight of relevance against diversity, the largest value of a diversity is the most relevant.
+        "isWeight": param.name == RELEVANCE_WEIGHT.name,
         "stops": stops,
         "urls": urls,
     }

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import engine
+from engine.views.decision import similarities
 from support.browser import MARKS, WAIT, idle, until
 from support.draws import deepen
 
@@ -116,13 +117,38 @@ def test_keys_step_from_one_change_of_the_set_to_the_next(page, server):
     until(page, lambda: page.evaluate(SET_TO) < 0.8 and f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)
     idle(page)
     assert page.evaluate(READ_LISTS)["MMR"] == seen[-1] and page.evaluate("history.length") == length
-    slider(page, "MMR λ").press("ArrowRight")
-    page.get_by_label("Link all λ").check()
-    slider(page, "DPP λ").press("Home")
+
+
+def test_the_handle_of_diversity_takes_each_decoder_to_the_largest_weight_that_has_it(page, server, demo):
+    dataset, space = demo
+    query = engine.embed(dataset.judged("dev")).take([0])
+    open_explore(page, server)
+    n_sent_before = len(page.sent)
+    handle = page.get_by_role("slider", name="Diversity of all decoders")
+    handle.evaluate("node => { node.value = 90; node.dispatchEvent(new Event('input')); }")
     page.wait_for_timeout(100)
-    weights = page.evaluate("frontier.shown.decoders.map(d => d.set?.rows.length)")
-    assert weights[1] == weights[2] == 10
-    assert page.get_by_role("slider", name="MMR λ", exact=True).input_value() == "0"
+    sentence = page.locator(".said b").inner_text()
+    assert "is the most relevant" in sentence and len(page.sent) == n_sent_before, "nothing is sent while it is held"
+    level = float(sentence.removeprefix("Diversity ").split(":")[0])
+    drawn = page.evaluate(READ_LISTS)
+    handle.evaluate("node => node.dispatchEvent(new Event('change'))")
+    until(page, lambda: f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)
+    idle(page)
+    values = page.evaluate("Object.fromEntries(frontier.shown.decoders.map(d => [d.title, d.sliders[0]?.value]))")
+    assert page.evaluate(READ_LISTS) == drawn, "the engine's answers are what was drawn"
+
+    def measure_diversity(rows):
+        return 1 - similarities(space, rows)[np.triu_indices(len(rows), 1)].mean()
+
+    for title, name in (("MMR", "mmr"), ("DPP", "dpp")):
+        answers, value = engine.path(name, space.vectors, query.vectors[0], k=10)[0], values[title]
+        assert measure_diversity(answers.at(value).rows()) >= level - 0.006
+        larger = [weight for weight in answers.breakpoints if weight > value]
+        for low, high in pairwise([*larger, 1.0]):
+            assert measure_diversity(answers.at((low + high) / 2).rows()) < level + 0.006, (name, low)
+    # Moved by itself, a decoder leaves the level.
+    slider(page, "MMR λ").press("ArrowRight")
+    until(page, lambda: "Diversity" not in page.locator(".said b").inner_text())
 
 
 def test_sliders_stand_at_their_values_and_work_before_their_answers_have_come(page, server):

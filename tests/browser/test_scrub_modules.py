@@ -106,6 +106,36 @@ def test_one_query_gets_the_most_diverse_set_that_loses_no_relevant_document(run
     assert run_js("findMostDiverse(given.candidates, given.base)?.position", given) == expected
 
 
+AT_LEVEL = [
+    answer(0.7, 0.2),
+    answer(0.5, 0.5, n_documents=4),
+    answer(0.4, 0.6),
+    answer(0.4, 0.7, n_documents=3),
+    answer(None),
+]
+
+
+@pytest.mark.parametrize(
+    ("level", "is_weight", "expected"),
+    [
+        (0.4, True, 3),
+        (0.45, True, 1),
+        (0.7, True, 0),
+        (0.71, True, None),
+        (0.4, False, 2),
+        (0.45, False, 0),
+        (0.8, False, None),
+    ],
+)
+def test_at_a_diversity_the_largest_weight_or_the_fullest_set_is_taken(run_js, level, is_weight, expected):
+    given = {
+        "pieces": [{"set": s, "position": i} for i, s in enumerate(AT_LEVEL)],
+        "level": level,
+        "isWeight": is_weight,
+    }
+    assert run_js("findAtDiversity(given.pieces, given.level, given.isWeight)?.position", given) == expected
+
+
 def test_a_set_knows_its_documents_and_figures(run_js):
     figures = "({rows: s.rows, found: s.found, duplicates: s.duplicates, pairs: s.pairs, relevance: s.relevance})"
     first, _, third, alone, none = run_js(f"new Answers(given).of.map(s => {figures})", PACKED)

@@ -56,7 +56,9 @@ class List {
       row.rank.textContent = rank + 1;
       const isOff = !document.right && !isOnTopic(document.relevance, hub.shown.floor);
       row.node.classList.toggle("off", isOff);
-      row.tag.textContent = isOff ? "OFF-TOPIC" : isCompared && !baseRows.has(document.row) ? "NEW" : "";
+      row.tag.textContent = isOff ? "OFF" : isCompared && !baseRows.has(document.row) ? "NEW" : "";
+      if (isOff) make(row.tag, "i", "", { text: "-TOPIC" });
+      row.tag.title = isOff ? "Off-topic: not among the 5% of the corpus that are most relevant to the query" : "";
       const isDuplicate = nearest.cosine >= set.answers.packed.duplicate;
       row.near.style.background = nearest.rank >= 0 ? `rgb(${heat(nearest.cosine)})` : "transparent";
       row.near.classList.toggle("alike", sizes.get(groups[rank]) > 1);

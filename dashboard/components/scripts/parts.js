@@ -180,6 +180,15 @@ export function findMostDiverse(candidates, base) {
   return best;
 }
 
+// The piece of a slider whose set is best among those with at least this diversity: at the largest value of a weight of
+// relevance; of other parameters the set with the most documents, then the most relevant one. Undefined if none has it.
+export function findAtDiversity(pieces, level, isWeight) {
+  const reached = pieces.filter(({ set }) => set.diversity !== null && set.diversity >= level - ROUNDING);
+  if (isWeight) return reached.at(-1);
+  const beats = (one, other) => one.set.ids.length - other.set.ids.length || one.set.relevance - other.set.relevance;
+  return reached.reduce((best, piece) => (best && beats(best, piece) >= 0 ? best : piece), undefined);
+}
+
 export class Answers {
   constructor(packed) {
     this.packed = packed;

@@ -1,11 +1,12 @@
 // A tile for each decoder: sliders with their effects, figures and redundancy; beside them the query's own frontier.
 
 import {
-  Answers, MIN_RELEVANCE_SHARE, announce, counted, findMostDiverse, hub, inside, isOnTopic, make, nearest, need, number, path, setting, signed,
+  Answers, MIN_RELEVANCE_SHARE, announce, counted, findAtDiversity, findMostDiverse, hub, inside, isOnTopic, make, nearest, need, number, path, setting, signed,
   stage, styled, thumbnail,
 } from "./parts.js";
 
 const RELEASE_EVENTS = ["pointerup", "pointercancel"];
+const LEVEL_STEPS = 200; // of the handle of equal diversity
 const KEY_PAUSE_MS = 90; // after a key press, before the server is told: more may follow
 
 class Slider {
@@ -78,10 +79,8 @@ class Slider {
   move(value) {
     this.view.touch(this.tile, this);
     this.view.moved = this.view.untold = true;
+    this.view.leaveLevel();
     this.tile.values[this.given.param] = value;
-    if (this.view.linked && this.given.linked)
-      for (const other of this.view.sliders())
-        if (other.given.linked) other.tile.values[other.given.param] = other.stops[nearest(other.stops, value)];
     this.view.want();
   }
 
@@ -195,6 +194,18 @@ class Tile {
     return moved.length > 1 ? undefined : moved[0].known?.at(moved[0].value);
   }
 
+  // Move the first slider to the best set with at least this diversity; without one the tile is grey, at its most diverse.
+  reach(level) {
+    const [slider] = this.sliders;
+    if (this.given.baseline) return;
+    for (const other of this.sliders) this.values[other.given.param] = this.committed[other.given.param];
+    const pieces = slider?.known?.pieces ?? [], reached = findAtDiversity(pieces, level, slider?.given.isWeight);
+    const isMoreDiverse = (best, piece) => ((piece.set.diversity ?? -1) > (best?.set.diversity ?? -1) ? piece : best);
+    const piece = reached ?? pieces.reduce(isMoreDiverse, undefined);
+    if (piece) this.values[slider.given.param] = piece.at ?? inside(piece.from, piece.to);
+    this.node.classList.toggle("unreached", (this.set?.diversity ?? 1) < level - 1e-9);
+  }
+
   // The origin of the set in words: exact, sampled, or searched among a part of the documents.
   get kind() {
     const sampled = this.sliders.filter((slider) => slider.known && !slider.known.exact).map((slider) => slider.given.symbol);
@@ -257,10 +268,14 @@ class Tiles {
     this.front = make(this.side, "svg", "front", { role: "img" });
     const tools = make(this.side, "div", "tools");
     this.axis = make(tools, "button", "", { type: "button" });
+    this.reached = make(tools, "output", "");
     this.axis.onclick = () => ((this.byRelevance = !this.byRelevance), this.frontier());
-    const link = make(tools, "label", "", { title: "Move all λ and θ together" });
-    this.link = make(link, "input", "", { type: "checkbox" });
-    link.append("Link all λ");
+    this.level = null; // the diversity that all decoders are set to, null while each stands where it was put
+    this.handle = make(this.side, "input", "handle", { type: "range", min: 0, max: LEVEL_STEPS, "aria-label": "Diversity of all decoders" });
+    this.handle.title = "Drag: every decoder takes its most relevant set with at least this diversity";
+    this.handle.addEventListener("input", () => this.setLevel((this.far * this.handle.valueAsNumber) / LEVEL_STEPS));
+    this.handle.addEventListener("change", () => this.commit());
+    this.side.insertBefore(this.handle, tools);
     // The page's first tab stop, as the navigation and the header have a dozen before λ. A notebook's page is not ours.
     if (hub.root) this.skip.remove();
     else document.body.prepend(this.skip);
@@ -276,8 +291,17 @@ class Tiles {
     this.sizes.observe(this.front);
   }
 
-  get linked() {
-    return this.link.checked;
+  // Set every decoder to its best set with at least this diversity, so that their relevance can be compared.
+  setLevel(level) {
+    this.level = level;
+    this.moved = this.untold = true;
+    for (const tile of this.tiles) tile.reach(level);
+    this.want();
+  }
+
+  leaveLevel() {
+    this.level = null;
+    for (const tile of this.tiles) tile.node.classList.remove("unreached");
   }
 
   sliders() {
@@ -286,6 +310,7 @@ class Tiles {
 
   update(component) {
     this.component = component;
+    if (this.data?.query !== component.data.query) this.leaveLevel();
     const data = (this.data = component.data);
     // Answers arrive late: while a newer value is held or on its way, the sliders stay where people put them.
     this.standing = data.base && new Answers(data.base).of[0];
@@ -333,9 +358,9 @@ class Tiles {
     announce("settings", { tiles: this.tiles, touched: this.touched });
     const changed = this.tiles.map((tile) => tile.draw(base)).some(Boolean) || anew;
     if (anew) this.frontier(), this.advise();
-    if (changed || this.written !== this.touched?.written) this.sentence();
+    if (changed || this.level !== null || this.written !== this.touched?.written) this.sentence();
+    if (changed || this.level !== null) this.dots();
     if (!changed) return false;
-    this.dots();
     for (const tile of this.tiles) {
       tile.button.ariaPressed = tile === this.touched;
       tile.node.classList.toggle("touched", tile === this.touched);
@@ -358,6 +383,7 @@ class Tiles {
     this.said.setAttribute("aria-live", this.root.classList.contains("held") ? "off" : "polite");
     this.all.hidden = this.moved || !this.data.headline;
     if (!this.all.hidden) return void make(this.said, "b", "", { text: this.data.headline, title: this.data.headline });
+    if (this.level !== null) return this.compareAtLevel();
     if (!set) return;
     const { floor } = this.data, off = set.ids.length - set.onTopic(floor), offTopic = off ? `, ${off} of ${set.ids.length} off-topic` : "";
     const lead = make(this.said, "b", "", {
@@ -370,6 +396,19 @@ class Tiles {
     lead.after(make(this.said, "span", "", {
       text: `${touched.title}${touched.written ? ` · ${touched.written}` : ""}: ${gained}${signed((set.relevance ?? 0) - base.relevance, 2)} relevance${found}.`,
     }));
+  }
+
+  // Say which decoder is the most relevant at the diversity that all were set to.
+  compareAtLevel() {
+    const compared = this.tiles.filter(({ given, node, set }) => !given.baseline && set && !node.classList.contains("unreached"));
+    compared.sort((one, other) => other.set.relevance - one.set.relevance);
+    // Decoders that differ by less than is printed are named together.
+    const figure = ({ set }) => number(set.relevance), best = compared.filter((tile) => figure(tile) === figure(compared[0]));
+    const others = compared.slice(best.length), names = best.map(({ title }) => title).join(" and ");
+    const lead = best.length ? `${names} ${best.length > 1 ? "are" : "is"} the most relevant, ${figure(best[0])}` : "no decoder reaches it";
+    make(this.said, "b", "", { text: `Diversity ${number(this.level, 2)}: ${lead}` });
+    const unreached = this.tiles.filter(({ node }) => node.classList.contains("unreached")).map(({ title }) => `${title} does not reach it`);
+    make(this.said, "span", "", { text: [...others.map((tile) => `${tile.title} ${figure(tile)}`), ...unreached].join(" · ") });
   }
 
   // Offer the most diverse set along any slider that this query affords.
@@ -401,17 +440,24 @@ class Tiles {
     if (!this.data) return;
     const { judged } = this.data, byRecall = judged && !this.byRelevance, width = this.front.clientWidth, height = this.front.clientHeight;
     if (!width) return;
-    const up = (set) => (byRecall ? set.found : set.relevance), foot = 14, left = 6;
+    const up = (set) => (byRecall ? set.found : set.relevance), foot = 30, left = 34, right = 10, top = 8;
     const known = this.tiles.flatMap((tile) => [tile.set, ...(tile.sliders[0]?.known?.sets ?? [])]).filter((set) => set && set.diversity !== null);
     this.front.textContent = "";
     this.axis.textContent = byRecall ? "Recall ↑" : "Relevance ↑";
     this.front.ariaLabel = `${byRecall ? "Recall" : "Mean relevance"} against diversity for this query`;
     this.spot = null;
+    this.handle.disabled = !known.length;
     if (!known.length) return;
-    const tall = known.map(up), low = byRecall ? 0 : Math.min(...tall), high = byRecall ? judged : Math.max(...tall), far = Math.max(...known.map((set) => set.diversity)) || 1;
-    this.spot = (set) => [left + (set.diversity / far) * (width - 2 * left), 8 + (1 - (up(set) - low) / (high - low || 1)) * (height - foot - 14)];
-    make(this.front, "line", "axis", { x1: 0, x2: width, y1: height - foot, y2: height - foot });
-    make(this.front, "text", "label", { x: width, y: height - 3, text: "Diversity →" });
+    const tall = known.map(up), low = byRecall ? 0 : Math.min(...tall), high = byRecall ? judged : Math.max(...tall);
+    const far = (this.far = Math.max(...known.map((set) => set.diversity)) || 1);
+    const across = (this.across = (diversity) => left + (diversity / far) * (width - left - right));
+    const upward = (value) => top + (1 - (value - low) / (high - low || 1)) * (height - foot - top);
+    this.spot = (set) => [across(set.diversity), upward(up(set))];
+    make(this.front, "line", "axis", { x1: left, x2: width - right, y1: height - foot, y2: height - foot });
+    const step = [0.05, 0.1, 0.2, 0.25, 0.5].find((size) => far / size <= 4) ?? 1;
+    for (let tick = 0; tick <= far; tick += step) make(this.front, "text", "label tick", { x: across(tick), y: height - 4, text: number(tick, 2).replace(/0$/, "") });
+    for (const value of [low, high]) make(this.front, "text", "label", { x: left - 6, y: upward(value) + 4, text: byRecall ? `${value} of ${judged}` : number(value, 2) });
+    this.rule = make(this.front, "line", "rule", { y1: 0, y2: height - foot });
     for (const tile of this.tiles) {
       const found = tile.sliders[0]?.known;
       const style = `--light:${tile.given.light};--dark:${tile.given.dark}`;
@@ -423,6 +469,12 @@ class Tiles {
 
   dots() {
     if (!this.spot) return;
+    const diversity = this.level ?? this.touched?.set?.diversity ?? 0;
+    for (const end of ["x1", "x2"]) this.rule.setAttribute(end, this.across(diversity).toFixed(1));
+    this.rule.classList.toggle("set", this.level !== null);
+    if (this.level === null) this.handle.value = Math.round((diversity / this.far) * LEVEL_STEPS);
+    this.handle.setAttribute("aria-valuetext", `diversity ${number(diversity, 2)}`);
+    this.reached.textContent = `diversity ${number(diversity, 2)}`;
     for (const { mark, set } of this.tiles) {
       if (!mark) continue;
       const shown = set && set.diversity !== null;

@@ -39,9 +39,9 @@ def test_every_decoder_has_the_sliders_of_its_parameters():
         for p in spec.params:
             if p.name in shown:
                 assert (shown[p.name]["symbol"], shown[p.name]["value"]) == (p.symbol, p.default)
-    linked = {(name, s["param"]) for name, tile in tiles(app).items() for s in tile["sliders"] if s["linked"]}
+    marked = {(name, s["param"]) for name, tile in tiles(app).items() for s in tile["sliders"] if s["isWeight"]}
     weights = {(name, "relevance_weight") for name, tile in tiles(app).items() if tile["sliders"]}
-    assert linked == {(name, param) for name, param in weights if name not in ("nnn", "threshold")}
+    assert marked == {(name, param) for name, param in weights if name not in ("nnn", "threshold")}
 
 
 def test_what_a_slider_shows_is_what_its_release_gives():
