@@ -7,7 +7,17 @@ import click
 
 from engine.cli import main
 from engine.cli.group import runs_in
-from engine.cli.options import FINISHED_SWEEP, OTHER_RUNS, corpus_option, file_option
+from engine.cli.options import (
+    FINISHED_SWEEP,
+    OTHER_RUNS,
+    SIZE_OPTION,
+    SOURCE,
+    corpus_option,
+    file_option,
+    option,
+    split_option,
+    stages_option,
+)
 
 
 def _base_path(_: click.Context, __: click.Parameter, typed_path: str) -> str:
@@ -86,6 +96,24 @@ def serve() -> None:
 def report() -> None:
     """Write the frontier, the comparison and the settings of a finished sweep as one HTML file."""
     # `runs_in` replaces this empty body by the function `report` of its module.
+
+
+@main.command()
+@SOURCE
+@file_option("--live", required=True, help="The HTML file to write, in which λ and the budget are dragged.")
+@stages_option("select", "selectors", "Default: Explore's, the baseline and the selector after it.")
+@click.option("--query-id", "query_ids", multiple=True, metavar="ID", help="A query that can be opened in the file.")
+@option("--count", type=click.IntRange(1), help="So many of the first queries of the split instead. Default: 20.")
+@split_option("Split whose queries the frontier is measured on. Default: dev, else test, else the first.", default=None)
+@SIZE_OPTION
+@runs_in("dashboard.live.command")
+def share() -> None:
+    """Write a live page: queries × decoders with their sliders in one file, which needs no server and no network.
+
+    Only the texts of its queries are in the file, the names and similarities of the documents that it shows, and means
+    over all judged queries.
+    """
+    # `runs_in` replaces this empty body by the function `share` of its module.
 
 
 @main.command()

@@ -28,12 +28,14 @@ from engine.evaluation.decide import OptionEstimates, estimate_on_axes
 from engine.evaluation.exact_frontier import exact_frontier, list_path_decoders
 from engine.evaluation.frontier import KEPT_SHARE, FrontierPoint, frontier
 from engine.evaluation.metrics import title_of
+from engine.evaluation.paired import find_complete_queries
 from engine.evaluation.sweep.cell import Cell
 from engine.params import values_of
 from engine.progress import Progress, Stop
 from engine.space import Space
 from engine.values import Embeddings, Qrels
-from engine.wording import decimal, visible
+from engine.views.slider import stops
+from engine.wording import visible
 
 METRICS = RELEVANCE_METRIC, DIVERSITY_METRIC = "recall", "ilad"
 """The axes, upwards and to the right."""
@@ -90,15 +92,24 @@ def build_frontier_data(measured: MeasuredSettings, decoders: Mapping[str, Decod
     decoders: key of the tile → decoder. The result has means over queries only, nothing of a single one. Raises
     DataError or ParamError as `engine.frontier` does.
     """
-    points = frontier(measured.cells, DIVERSITY_METRIC, RELEVANCE_METRIC, measured.k)
-    estimates = estimate_on_axes(points, measured.curves, measured.cells[0])
-    chart = FrontierChart(
-        frontier=points, dark=False, share=KEPT_SHARE.default, estimates=estimates, exact=measured.curves
-    )
+    cells = _drop_incomplete(measured.cells)
+    points = frontier(cells, DIVERSITY_METRIC, RELEVANCE_METRIC, measured.k)
+    dropped = [cell for cell in measured.cells if cell not in cells]
+    # A curve over other queries would not pass through the points, nor one with sets that have no diversity.
+    exact = [
+        curve
+        for curve in measured.curves
+        if len(curve.queries) == points.queries and not any(_is_on_curve(cell, curve) for cell in dropped)
+    ]
+    estimates = estimate_on_axes(points, exact, cells[0])
+    chart = FrontierChart(frontier=points, dark=False, share=KEPT_SHARE.default, estimates=estimates, exact=exact)
     envelope = build_envelope(chart)
     data: dict[str, Any] = {
         "titles": list(map(visible, format_titles(chart))),
         "suffix": "%" if chart.relative else "",
+        "unit": chart.unit,
+        "names": [title_of(points.x), title_of(points.y)],
+        "base": visible(chart.base.name) if chart.relative and chart.base is not None else "",
         "window": {"x": _round(chart.view.x), "y": _round(chart.view.y)},
         "series": [_build_series(chart, curves) for curves, _ in group_curves(points)],
         "envelope": envelope and {"x": _round(envelope["x"]), "y": _round(envelope["y"])},
@@ -111,6 +122,21 @@ def build_frontier_data(measured: MeasuredSettings, decoders: Mapping[str, Decod
     if estimates is not None:
         data |= _build_verdict(chart, estimates, decoders)
     return data
+
+
+def _drop_incomplete(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells that have both metrics wherever the baseline, the first one, has them.
+
+    A set of fewer than two documents has no diversity, and all means are over the queries that every cell has.
+    """
+    n_queries = find_complete_queries(cells[0], METRICS).sum()
+    return [cell for cell in cells if find_complete_queries(cell, METRICS).sum() >= n_queries]
+
+
+def _is_on_curve(cell: Cell, curve: Curve) -> bool:
+    """Return True if a curve passes through a cell's setting."""
+    others = {name: value for name, value in cell.decoder["select"].items() if name != curve.parameter}
+    return others == curve.selector and cell.method == curve.method
 
 
 def _build_series(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]) -> dict[str, Any]:
@@ -150,35 +176,33 @@ def _build_dot(chart: FrontierChart, decoder: Decoder) -> dict[str, Any] | None:
     if not sliders:
         places.append((0.0, own.x, own.y))
     elif curve is not None and curve.parameter == sliders[0][0].name:
-        for value in curve.band_positions.tolist():
-            means = curve.at(value)
-            places.append((round(value, 6), means[chart.frontier.x], means[chart.frontier.y]))
+        places += _follow_curve(chart, curve, stops(sliders[0][1], values_of(decoder.select)[curve.parameter], True))
     else:
         # Without a curve the dot stands at the nearest value that was measured.
         labels = {set_value(decoder, sliders[0][0].name, value).label: value for value in _list_values(decoder)}
         measured = [point for point in chart.frontier.points if point.point.label in labels]
         places += sorted((labels[point.point.label], point.x, point.y) for point in measured)
     values, x, y = zip(*places, strict=True)
-    symbol = f"{sliders[0][1].symbol} " if sliders else ""
-    title = decoder.select.spec.title
-    texts = [_describe_place(chart, title, symbol, *place) for place in places]
-    look = method_look(decoder.select.spec.name, title)
-    y_axis = _round(value * chart.unit for value in y)
-    return look | {"values": list(values), "x": _round(x), "y": y_axis, "texts": texts}
+    look = method_look(decoder.select.spec.name, decoder.select.spec.title)
+    axes = {"x": _round(x), "y": _round(value * chart.unit for value in y)}
+    return look | axes | {"values": list(values), "symbol": sliders[0][1].symbol if sliders else ""}
+
+
+def _follow_curve(chart: FrontierChart, curve: Curve, values: Iterable[float]) -> list[tuple[float, float, float]]:
+    """Return (value, x, y) of an exact curve at the values of a slider inside the curve's interval."""
+    low, high = curve.interval
+    places = []
+    for value in values:
+        if low <= value <= high:
+            means = curve.at(value)
+            places.append((value, means[chart.frontier.x], means[chart.frontier.y]))
+    return places
 
 
 def _list_values(decoder: Decoder) -> list[Any]:
     """Return the values of a decoder's first slider that are measured, its own among them."""
     (param, form), *_ = list_sliders(decoder.select)
     return list(dict.fromkeys([*form.grid(N_VALUES), values_of(decoder.select)[param.name]]))
-
-
-def _describe_place(chart: FrontierChart, title: str, symbol: str, value: float, x: float, y: float) -> str:
-    """Describe in words what a decoder reaches at a value of its slider, as a mean of all judged queries."""
-    setting = f"{title} · {symbol}{value:.3g}" if symbol else title
-    share = f", {decimal(y * chart.unit, 1)}% of {chart.base.name}'s" if chart.relative and chart.base else ""
-    means = f"{title_of(chart.frontier.y)} {decimal(y)}{share}, {title_of(chart.frontier.x)} {decimal(x)}"
-    return visible(f"{setting}, mean of all judged queries: {means}")
 
 
 def _build_verdict(chart: FrontierChart, estimates: OptionEstimates, decoders: Mapping[str, Decoder]) -> dict[str, Any]:

@@ -37,10 +37,14 @@ AGREED_KEY = "agreed to"
 
 def list_chosen() -> list[str]:
     """Return the names of the selectors (algorithms that choose a set) of Explore, in registry order."""
-    names = list(methods("selector"))
     # Decoders keep the registry's order, in whatever order they were chosen.
-    picked_names = st.session_state.get(DECODERS_KEY, names[:2])
-    return [name for name in names if name in picked_names]
+    picked_names = st.session_state.get(DECODERS_KEY, list_default_selectors())
+    return [name for name in methods("selector") if name in picked_names]
+
+
+def list_default_selectors() -> list[str]:
+    """Return the names of the selectors that Explore compares where nobody has chosen some: the first two."""
+    return list(methods("selector"))[:2]
 
 
 def get_decoders() -> dict[str, Decoder]:

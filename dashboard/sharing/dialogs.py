@@ -27,6 +27,7 @@ from dashboard.sharing.export_results import (
     format_sets_csv,
     format_sets_json,
 )
+from dashboard.sharing.live_page import draw_live_page
 from dashboard.sharing.snapshots import IN_BOTH, NEWER_ONLY, OLDER_ONLY, PageSnapshot, SavedAnswer
 from dashboard.widgets.basics import download_button, show_failure, step_button
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
@@ -39,7 +40,7 @@ from engine.wording import visible
 OTHER_KEY, VIEW_KEY, NAME_KEY, RENAME_KEY = ("snapshot.other", "snapshot.picked", "snapshot.name", "snapshot.rename")
 OUTCOME_KEY = "snapshot.said"
 """Session key of the last step's outcome: (success, text)."""
-LINK, EXPORT, VIEWS = "Link to this page", "Code, results and metrics", "Saved views"
+LINK, EXPORT, LIVE, VIEWS = "Link to this page", "Code, results and metrics", "Live page", "Saved views"
 MAX_COMPARED_ROWS = 10
 COMPARE_COLUMNS = ("Setting", "Decoder", "Metric", "Difference", "Document", "Title", "Where")
 """A saved view may have one of these names too, but a table's columns must differ."""
@@ -50,13 +51,16 @@ def draw_menu(loaded: Loaded, question: Question | None) -> None:
 
     question: the current query, None without one
     """
-    # Without a query there is nothing to export.
-    options = [name for name in (LINK, EXPORT, VIEWS) if name != EXPORT or question is not None]
+    # Without a query there is nothing to export, and a live page needs all documents here.
+    is_offered = {EXPORT: question is not None, LIVE: question is not None and loaded.reach is None}
+    options = [name for name in (LINK, EXPORT, LIVE, VIEWS) if is_offered.get(name, True)]
     dialog = st.menu_button("Share", options, icon=":material/ios_share:", key="header.share")
     if dialog == LINK:
         st.dialog("Share", width="medium")(draw_link)(loaded)
     elif dialog == EXPORT and question is not None:
         st.dialog("Export", width="large")(draw_export)(loaded, question)
+    elif dialog == LIVE and question is not None:
+        st.dialog("Live page", width="medium")(draw_live_page)(loaded, question)
     elif dialog == VIEWS:
         # A message of an earlier time would be misleading.
         st.session_state.pop(OUTCOME_KEY, None)

@@ -17,7 +17,10 @@ STAGE_TEXT = "NAME[:PARAM=VALUE,…]"
 
 def option(*names: str, default: Any = None, **attributes: Any) -> Decorator:
     """Return an option whose help shows its default, if it has one."""
-    return click.option(*names, default=default, show_default=default is not None, **attributes)
+    # A default of None that is passed on counts as a value, so that a required option could be left out.
+    if not attributes.get("required"):
+        attributes["default"] = default
+    return click.option(*names, show_default=default is not None, **attributes)
 
 
 def corpus_option(multiple: bool = False, extra_help: str = "") -> Decorator:

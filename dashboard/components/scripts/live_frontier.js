@@ -2,7 +2,7 @@
 // can be dragged, and a dot on each curve where a slider stands.
 
 import { BudgetLevel, STYLE as LEVEL_STYLE } from "./budget_level.js";
-import { make } from "./parts.js";
+import { make, nearest, number, setting } from "./parts.js";
 
 const MARGIN = { left: 62, right: 12, top: 10, bottom: 46 };
 const N_TICKS = 8;
@@ -29,7 +29,7 @@ export class LiveFrontier {
       entry.append(` ${title}`);
     }
     this.div = make(this.host, "div", "frontier-plot", { role: "figure", "aria-label": `${data.titles[1]} against ${data.titles[0]}` });
-    this.svg = make(this.div, "svg", "frontier-svg");
+    this.svg = make(this.div, "svg", "frontier-svg", { "aria-hidden": true });
     this.controls = { place: () => this.place() };
     this.values = {};
     if (data.level) {
@@ -114,19 +114,17 @@ export class LiveFrontier {
   turn(values, touched) {
     Object.assign(this, { values, touched });
     for (const [key, circle] of Object.entries(this.dots ?? {})) {
-      const dot = this.data.dots[key], index = nearestIndex(dot.values, values[key]);
+      const dot = this.data.dots[key], index = nearest(dot.values, values[key]);
       circle.classList.toggle("touched", key === touched);
       circle.setAttribute("transform", `translate(${this.frame.xaxis.d2p(dot.x[index]).toFixed(1)} ${this.frame.yaxis.d2p(dot.y[index]).toFixed(1)})`);
     }
-    const dot = this.data.dots[touched];
-    return dot ? dot.texts[nearestIndex(dot.values, values[touched])] : "";
+    return this.data.dots[touched] ? this.describe(this.data.dots[touched], values[touched]) : "";
   }
-}
 
-function nearestIndex(values, value) {
-  let best = 0;
-  values.forEach((candidate, i) => {
-    if (Math.abs(candidate - value) < Math.abs(values[best] - value)) best = i;
-  });
-  return best;
+  describe({ title, symbol, values, x, y }, value) {
+    const index = nearest(values, value), { unit, names, base } = this.data;
+    const share = base ? `, ${number(y[index], 1)}% of ${base}'s` : "";
+    const means = `${names[1]} ${number(y[index] / unit)}${share}, ${names[0]} ${number(x[index])}`;
+    return `${title}${symbol ? ` · ${symbol} ${setting(values[index])}` : ""}, mean of all judged queries: ${means}`;
+  }
 }

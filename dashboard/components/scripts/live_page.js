@@ -23,7 +23,7 @@ class LivePage {
     this.queries = data.queries.map((query) => ({ ...query, tiles: this.restoreTiles(query.tiles) }));
     this.current = 0;
     this.makeParts(root);
-    listen("sets", () => this.follow());
+    listen("settings", (settings) => this.follow(settings));
     darkness.addEventListener("change", () => this.updateVerdict());
     this.open(0);
     // The paths of the other queries are unpacked while nobody waits, before the first drag asks for all of them.
@@ -68,7 +68,7 @@ class LivePage {
     if (verdict) section.append(headline.host);
     const row = make(section, "div", "sides"), left = make(row, "div");
     this.frontier = new LiveFrontier(left, frontier, { setTriggerValue() {} });
-    this.reached = make(left, "p", "reached", { role: "status" });
+    this.reached = make(left, "p", "reached");
     const right = make(row, "div");
     if (verdict) right.append(choices.host);
     for (const note of frontier.notes) make(right, "p", "note", { text: note });
@@ -126,16 +126,15 @@ class LivePage {
     });
   }
 
-  // Wall and frontier follow the sliders: called in the frame in which a set or a setting has changed.
-  follow() {
-    const { touched } = this.tiles;
-    const slider = touched.sliders[0], value = slider?.value, { key, title, symbol } = { ...touched.given, ...slider?.given, key: touched.given.key };
+  // Wall and frontier follow the sliders, in the frame in which one has moved.
+  follow({ tiles, touched }) {
+    const { key, title } = touched.given, [slider] = touched.sliders, value = slider?.value;
     const sets = this.queries.map((query) => this.setOf(query, key, slider, value));
+    const symbol = slider?.given.symbol;
     this.wall.draw(sets, this.queries[this.current].tiles.k, slider ? `${title} · ${symbol} ${setting(value)}` : title);
     if (!this.frontier) return;
-    const values = Object.fromEntries(this.tiles.tiles.map((tile) => [tile.given.key, tile.sliders[0]?.value ?? 0]));
-    const words = this.frontier.turn(values, key);
-    this.reached.textContent = words;
+    const values = Object.fromEntries(tiles.map(({ given, sliders: [first] }) => [given.key, first?.value ?? 0]));
+    this.reached.textContent = this.frontier.turn(values, key);
   }
 
   setOf(query, key, slider, value) {

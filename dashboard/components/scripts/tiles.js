@@ -312,6 +312,8 @@ class Tiles {
   draw() {
     const { base, anew } = this;
     this.anew = false;
+    // Views of all queries follow the settings, also where this query's sets stay.
+    announce("settings", { tiles: this.tiles, touched: this.touched });
     const changed = this.tiles.map((tile) => tile.draw(base)).some(Boolean) || anew;
     if (anew) this.frontier(), this.advise();
     if (changed || this.written !== this.touched?.written) this.sentence();
