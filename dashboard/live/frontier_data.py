@@ -22,6 +22,7 @@ from dashboard.charts.palette import method_look, method_style
 from dashboard.charts.verdict_data import build_verdict_data, list_headlines
 from dashboard.components.tile_data import list_sliders
 from dashboard.session.decoders import make_baseline
+from dashboard.session.tradeoff import N_VALUES, X_METRIC, Y_METRIC
 from engine.decoder import Decoder
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, estimate_on_axes
@@ -37,16 +38,12 @@ from engine.values import Embeddings, Qrels
 from engine.views.slider import stops
 from engine.wording import visible
 
-METRICS = RELEVANCE_METRIC, DIVERSITY_METRIC = "recall", "ilad"
-"""The axes, upwards and to the right."""
-N_VALUES = 11
-"""Values of each decoder's first slider that are measured."""
 COORDINATE_DIGITS = 5
 """Significant digits of coordinates: a chart of 2,000 pixels shows four."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MeasuredSettings:
+class MeasuredDecoders:
     """Decoders measured on judged queries, at some values and, where that can be, at every value of λ."""
 
     cells: Sequence[Cell]  # the baseline's first
@@ -64,20 +61,28 @@ def measure_settings(
     split: str = "",
     progress: Progress | None = None,
     stop: Stop | None = None,
-) -> MeasuredSettings:
+) -> MeasuredDecoders:
     """Measure decoders along their first sliders on judged queries. Raises DataError or Cancelled as a sweep does."""
+    # Recall is undefined without a relevant document, and curves and settings are compared on the same queries.
+    queries = queries.take([row for row, query_id in enumerate(queries.ids) if qrels.relevant(query_id)])
     settings = [make_baseline(None)]
     for decoder in decoders:
         settings.append(decoder)
         for param, form in list_sliders(decoder.select)[:1]:
-            settings += [set_value(decoder, param.name, value) for value in form.grid(N_VALUES)]
+            settings += [set_value(decoder, param.name, value) for value in form.grid(N_VALUES.default)]
     settings = list(dict.fromkeys(settings))
-    options: dict[str, Any] = {"space": space, "queries": queries, "qrels": qrels, "k": k, "metrics": METRICS}
+    options: dict[str, Any] = {
+        "space": space,
+        "queries": queries,
+        "qrels": qrels,
+        "k": k,
+        "metrics": (Y_METRIC, X_METRIC),
+    }
     options |= {"split": split, "progress": progress, "stop": stop}
     cells = list(engine.sweep(settings, **options))
     path_decoders = list_path_decoders(settings, space)
     curves = [exact_frontier(decoder.select, **options, **decoder.limits) for decoder in path_decoders]
-    return MeasuredSettings(cells=cells, curves=curves, k=k)
+    return MeasuredDecoders(cells=cells, curves=curves, k=k)
 
 
 def set_value(decoder: Decoder, param_name: str, value: Any) -> Decoder:
@@ -86,14 +91,14 @@ def set_value(decoder: Decoder, param_name: str, value: Any) -> Decoder:
     return replace(decoder, select=type(select)(**values_of(select) | {param_name: value}))
 
 
-def build_frontier_data(measured: MeasuredSettings, decoders: Mapping[str, Decoder]) -> dict[str, Any]:
+def build_frontier_data(measured: MeasuredDecoders, decoders: Mapping[str, Decoder]) -> dict[str, Any]:
     """Build what the script live_frontier.js draws, and the verdict at every budget.
 
     decoders: key of the tile → decoder. The result has means over queries only, nothing of a single one. Raises
     DataError or ParamError as `engine.frontier` does.
     """
     cells = _drop_incomplete(measured.cells)
-    points = frontier(cells, DIVERSITY_METRIC, RELEVANCE_METRIC, measured.k)
+    points = frontier(cells, X_METRIC, Y_METRIC, measured.k)
     dropped = [cell for cell in measured.cells if cell not in cells]
     # A curve over other queries would not pass through the points, nor one with sets that have no diversity.
     exact = [
@@ -129,8 +134,8 @@ def _drop_incomplete(cells: Sequence[Cell]) -> list[Cell]:
 
     A set of fewer than two documents has no diversity, and all means are over the queries that every cell has.
     """
-    n_queries = find_complete_queries(cells[0], METRICS).sum()
-    return [cell for cell in cells if find_complete_queries(cell, METRICS).sum() >= n_queries]
+    n_queries = find_complete_queries(cells[0], (X_METRIC, Y_METRIC)).sum()
+    return [cell for cell in cells if find_complete_queries(cell, (X_METRIC, Y_METRIC)).sum() >= n_queries]
 
 
 def _is_on_curve(cell: Cell, curve: Curve) -> bool:
@@ -202,7 +207,7 @@ def _follow_curve(chart: FrontierChart, curve: Curve, values: Iterable[float]) -
 def _list_values(decoder: Decoder) -> list[Any]:
     """Return the values of a decoder's first slider that are measured, its own among them."""
     (param, form), *_ = list_sliders(decoder.select)
-    return list(dict.fromkeys([*form.grid(N_VALUES), values_of(decoder.select)[param.name]]))
+    return list(dict.fromkeys([*form.grid(N_VALUES.default), values_of(decoder.select)[param.name]]))
 
 
 def _build_verdict(chart: FrontierChart, estimates: OptionEstimates, decoders: Mapping[str, Decoder]) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from engine.wording import visible
 
 MAX_LIVE_QUERIES = 20
 """Queries of a page where nobody names some."""
-MAX_SLIDERS = 1
+MAX_LIVE_SLIDERS = 1
 """Of a decoder: a second slider would need the sets at every pair of values."""
-SCRIPT = "live_page.js"
-TEMPLATE = """<!doctype html>
+LIVE_SCRIPT = "live_page.js"
+LIVE_TEMPLATE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-{digest}'; \
 style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
@@ -76,14 +76,14 @@ def build_live_page(content: LiveContent, *, progress: Progress | None = None, s
     keys = [tile["key"] for tile in packed[0].tiles["decoders"]]
     tiles = dict(zip(keys, content.decoders, strict=True))
     data = pack_page(packed) | {"frontier": _build_frontier(content, tiles, progress, stop)}
-    start = f'{MODULES_NAME}["{SCRIPT}"].start'
+    start = f'{MODULES_NAME}["{LIVE_SCRIPT}"].start'
     elements = "document.getElementById('frontier'), JSON.parse(document.getElementById('frontier-data').textContent)"
-    script = f"{bundle_scripts(SCRIPT)}\n{start}({elements});"
+    script = f"{bundle_scripts(LIVE_SCRIPT)}\n{start}({elements});"
     # The policy admits this script alone, by its digest: no other one runs, wherever it may come from.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     n_queries = counted(len(packed), "query", "queries")
     n_decoders = counted(len(content.decoders), "decoder")
-    return TEMPLATE.format(
+    return LIVE_TEMPLATE.format(
         digest=digest,
         title=escape_html(content.title or content.space.corpus.name or "Frontier"),
         styles=(MODULE_FOLDER / "live_page.css").read_text(encoding="utf-8"),
@@ -134,7 +134,7 @@ def _pack_queries(content: LiveContent, progress: Progress | None) -> list[Packe
         vector = queries.vectors[position : position + 1]
         query = Embeddings((query_id,), vector, content.space.embeddings.encoder, texts)
         relevant_ids = frozenset() if content.qrels is None else frozenset(content.qrels.relevant(query_id))
-        options: dict[str, Any] = {"k": content.k, "relevant_ids": relevant_ids, "max_sliders": MAX_SLIDERS}
+        options: dict[str, Any] = {"k": content.k, "relevant_ids": relevant_ids, "max_sliders": MAX_LIVE_SLIDERS}
         packed.append(pack_query(content.space, query, content.decoders, **options))
         if progress is not None:
             progress(position + 1, len(queries), "queries at every λ")

@@ -21,10 +21,10 @@ from engine.errors import FrontierError
 from engine.progress import counted
 from engine.values import Embeddings
 
-PURPOSE, COUNT_KEY = "live page", "live_page.count"
-MAX_QUERIES = 100
+LIVE_PURPOSE, LIVE_COUNT_KEY = "live page", "live_page.count"
+MAX_SHARED_QUERIES = 100
 """Queries of a page that is made here; a command makes larger ones."""
-POLL_SECONDS = 0.2
+REDRAW_SECONDS = 0.2
 
 
 def draw_live_page(loaded: Loaded, question: Question) -> None:
@@ -42,10 +42,10 @@ def draw_live_page(loaded: Loaded, question: Question) -> None:
         "One HTML file in which λ and the budget are dragged. It opens in any browser, without this server and without "
         "a network."
     )
-    options: dict[str, Any] = {"value": min(MAX_LIVE_QUERIES, max(1, len(others))), "key": COUNT_KEY}
-    n_queries = int(st.number_input("Queries, the open one first", 1, MAX_QUERIES, **options))
+    options: dict[str, Any] = {"value": min(MAX_LIVE_QUERIES, max(1, len(others))), "key": LIVE_COUNT_KEY}
+    n_queries = int(st.number_input("Queries, the open one first", 1, MAX_SHARED_QUERIES, **options))
     key = (loaded.key, question.id, question.text, question.k, split, n_queries, *map(str, decoders.values()))
-    job = jobs.find_job(PURPOSE, key)
+    job = jobs.find_job(LIVE_PURPOSE, key)
     if job is None:
         try:
             for decoder in decoders.values():
@@ -54,7 +54,7 @@ def draw_live_page(loaded: Loaded, question: Question) -> None:
             show_failure("A decoder cannot run.", error)
             return
         work = partial(_make_page, loaded, question, list(decoders.values()), split, n_queries)
-        job = jobs.start_job(PURPOSE, "making the live page", work, key)
+        job = jobs.start_job(LIVE_PURPOSE, "making the live page", work, key)
     _wait(job)
     if job.result is None:
         draw_end(job, "The page could not be made.")
@@ -77,7 +77,7 @@ def _wait(job: Job) -> None:
         progress = job.progress
         share = min(1.0, progress.done / progress.total) if progress.total else 0.0
         slot.progress(share, "Queued" if job.queued else "Making the page")
-        job.join(POLL_SECONDS)
+        job.join(REDRAW_SECONDS)
     slot.empty()
 
 

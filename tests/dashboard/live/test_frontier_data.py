@@ -1,0 +1,67 @@
+"""The frontier of a live page: the engine's verdict at every budget, and its means at every λ."""
+
+import pytest
+
+import engine
+from dashboard.charts.frontier import list_budgets
+from dashboard.live.frontier_data import build_frontier_data, measure_settings, set_value
+from support.live_pages import K, toy_content
+
+
+def measure(*selectors):
+    content = toy_content(*selectors)
+    options = {"k": K, "split": "dev"}
+    return content, measure_settings(content.space, content.judged, content.qrels, content.decoders, **options)
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return measure("top_k", "mmr", "frank_wolfe")
+
+
+@pytest.fixture(scope="module")
+def data(measured):
+    content, settings = measured
+    return build_frontier_data(settings, {d.select.spec.name: d for d in content.decoders})
+
+
+def test_sentences_of_every_budget_are_the_engines(measured, data):
+    _, settings = measured
+    assert len(data["verdict"]["budgets"]) == len(list_budgets())
+    for share in (0.8, 0.9, 1.0):
+        budget = data["verdict"]["budgets"][list_budgets().index(share)]
+        decision = engine.decide([*settings.cells, *settings.curves], keep=share, k=K)
+        assert tuple(budget["sentences"]) == decision.sentences[: len(budget["sentences"])]
+    assert data["notes"][0].startswith("Chosen on 22 queries of dev")
+
+
+def test_a_choice_is_a_value_of_its_decoders_slider(measured, data):
+    content, _ = measured
+    decoders = {decoder.select.spec.name: decoder for decoder in content.decoders}
+    assert data["settings"]
+    for label, (key, value) in data["settings"].items():
+        assert set_value(decoders[key], "relevance_weight", value).label == label
+
+
+def test_dots_stand_on_the_exact_curve_or_at_what_was_measured(measured, data):
+    _, settings = measured
+    (curve,) = [curve for curve in settings.curves if curve.method == "mmr"]
+    dots, unit = data["dots"], data["unit"]
+    assert dots["top_k"]["values"] == [0.0] and len(dots["mmr"]["values"]) == 1001
+    for position in (0, 500, 1000):
+        means = curve.at(dots["mmr"]["values"][position])
+        place = dots["mmr"]["x"][position], dots["mmr"]["y"][position]
+        assert place == pytest.approx((means["ilad"], means["recall"] * unit), rel=1e-4)
+    by_label = {cell.label: cell for cell in settings.cells}
+    assert len(dots["frank_wolfe"]["values"]) == 11
+    for value, x in zip(dots["frank_wolfe"]["values"], dots["frank_wolfe"]["x"], strict=True):
+        cell = by_label[engine.Decoder(engine.make("frank_wolfe", relevance_weight=value)).label]
+        assert x == pytest.approx(cell.mean["ilad"], rel=1e-4)
+
+
+def test_settings_that_return_too_little_leave_all_queries_to_the_others():
+    content, settings = measure("mmr", "threshold")
+    data = build_frontier_data(settings, {"mmr": content.decoders[0], "threshold": content.decoders[1]})
+    assert data["notes"][0].startswith("Chosen on 22 queries"), "a set of one document has no diversity"
+    (series,) = [series for series in data["series"] if series["method"] == "threshold"]
+    assert 0 < len(series["points"]["x"]) < 11

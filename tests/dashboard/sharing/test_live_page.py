@@ -1,0 +1,30 @@
+"""Share → Live page: the open query and others as a file, made by a job of the session."""
+
+from dashboard.sharing.dialogs import LIVE
+from dashboard.sharing.live_page import LIVE_COUNT_KEY, LIVE_PURPOSE
+from support import pages
+from support.live_pages import Parts
+
+
+def made(app):
+    return Parts(pages.job_of(app, LIVE_PURPOSE).result.decode()).data
+
+
+def test_the_open_query_comes_first_and_the_number_of_others_is_chosen(demo):
+    dataset, _ = demo
+    ids = dataset.judged("dev").ids
+    app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "split": "dev", "query": ids[7], "k": "6"})
+    pages.choose_from_menu(app, LIVE)
+    texts = [query["text"] for query in made(app)["queries"]]
+    open_text = dataset.queries.texts[dataset.queries.position[ids[7]]]
+    assert texts[0] == open_text and len(texts) == len(set(texts)) == 20
+    assert made(app)["queries"][0]["tiles"]["k"] == 6 and made(app)["frontier"]["notes"]
+    assert app.number_input(key=LIVE_COUNT_KEY).value == 20
+
+
+def test_a_typed_query_is_shared_too_and_none_offers_nothing():
+    app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "text": "inverse of a matrix"})
+    pages.choose_from_menu(app, LIVE)
+    assert made(app)["queries"][0]["text"] == "inverse of a matrix"
+    app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "text": ""})
+    assert LIVE not in app.menu_button(key="header.share").options
