@@ -163,6 +163,7 @@ class Explorer(anywidget.AnyWidget):
     def _redraw(self) -> None:
         """Compute the query's sets at the present values, and send the browser what has changed."""
         self._packed = self._content.pack(self.query, self.decoders, self._packed.answers)
+        # One message for all traits: the browser must not draw new tiles from old sets.
         with self.hold_sync():
             self._error = ""
             # The sets along a slider are the large part, and stay the same where its own value alone has changed.
