@@ -1,4 +1,7 @@
-"""The Streamlit dashboard: `dashboard.show` opens it on values in memory, `dashboard.plots` has its charts."""
+"""The Streamlit dashboard.
+
+For notebooks and scripts, `show` opens it on values in memory, `notebook.explore` is a widget, `plots` has the charts.
+"""
 
 from typing import Any as _Any
 

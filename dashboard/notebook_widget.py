@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anywidget
@@ -39,6 +40,51 @@ def build_script() -> str:
     return opening + SCRIPT_FILE.read_text(encoding="utf-8")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExploredContent:
+    """What a widget shows: the corpus, the queries, and the decoders that it begins with."""
+
+    space: Space
+    queries: Embeddings
+    decoders: Sequence[Decoder]
+    k: int
+    qrels: Qrels | None
+
+    def list_queries(self) -> list[list[str]]:
+        """Return id and text of the queries that can be picked."""
+        texts = self.queries.texts or self.queries.ids
+        listed = list(zip(self.queries.ids, texts, strict=True))[:MAX_LISTED_QUERIES]
+        return [[query_id, visible(text)[:MAX_QUERY_CHARS]] for query_id, text in listed]
+
+    def take_query(self, query_id: str) -> Embeddings:
+        """Return a query as embeddings of one row. Raises ParamError for another id."""
+        if (row := self.queries.position.get(query_id)) is None:
+            first_ids = list_briefly(map(repr, self.queries.ids))
+            raise ParamError(f"query must be the id of one of the queries, {first_ids}; got {query_id!r}")
+        return self.queries.take([row])
+
+    def pack(
+        self, query_id: str, decoders: Sequence[Decoder], known: Mapping[str, Any] = MappingProxyType({})
+    ) -> PackedQuery:
+        """Compute what the views draw of a query. known: sets along sliders that need not be computed again."""
+        relevant_ids = () if self.qrels is None else self.qrels.relevant(query_id)
+        options: dict[str, Any] = {"k": self.k, "relevant_ids": relevant_ids, "known_answers": known}
+        return pack_query(self.space, self.take_query(query_id), decoders, **options)
+
+    def decode(self, query_id: str, decoder: Decoder) -> list[str]:
+        """Return the ids of a decoder's set for a query, best first."""
+        rows = decode(decoder, self.space, self.take_query(query_id), self.k).rows()
+        return [self.space.corpus.ids[row] for row in rows]
+
+    def read_document(self, row: int | None) -> dict[str, str] | None:
+        """Return id, title and text of a document, None for none."""
+        corpus = self.space.corpus
+        if row is None or not 0 <= row < len(corpus):
+            return None
+        texts = {"id": corpus.ids[row], "title": corpus.titles[row], "text": corpus.texts[row]}
+        return {name: visible(text) for name, text in texts.items()}
+
+
 class Explorer(anywidget.AnyWidget):
     """Tiles and lists of decoders for one query at a time.
 
@@ -57,28 +103,26 @@ class Explorer(anywidget.AnyWidget):
     _committed = traitlets.Dict().tag(sync=True)  # from the browser: serial, and values that were released
     _opened = traitlets.Int(allow_none=True, default_value=None).tag(sync=True)  # row of the open document
 
-    def __init__(
-        self, space: Space, queries: Embeddings, decoders: Sequence[Decoder], k: int, qrels: Qrels | None
-    ) -> None:
+    def __init__(self, content: ExploredContent) -> None:
         """Draw the first query. Raises DataError or ParamError as `engine.decode` does."""
-        self._space, self._embedded, self._k, self._qrels = space, queries, k, qrels
-        self._decoders = dict(zip((key for key, _ in name_decoders(decoders)), decoders, strict=True))
+        self._content = content
+        self._decoders = dict(zip((key for key, _ in name_decoders(content.decoders)), content.decoders, strict=True))
         self._serial = 0
-        texts = queries.texts or queries.ids
-        listed = list(zip(queries.ids, texts, strict=True))[:MAX_LISTED_QUERIES]
-        self._packed = self._pack(queries.ids[0])
+        first_id = content.queries.ids[0]
+        self._packed = content.pack(first_id, self.decoders)
         super().__init__(
-            query=queries.ids[0],
+            query=first_id,
             values=read_values(self._decoders),
-            _queries=[[query_id, visible(text)[:MAX_QUERY_CHARS]] for query_id, text in listed],
+            _queries=content.list_queries(),
             _view=self._build_view(),
             _answers=self._packed.answers,
         )
 
     def __repr__(self) -> str:
-        facts = f"{counted(len(self._space), 'document')}, {counted(len(self._embedded), 'query', 'queries')}"
+        n_documents, n_queries = len(self._content.space), len(self._content.queries)
         labels = list_briefly(decoder.label for decoder in self.decoders)
-        return shorten(visible(f"Explorer: {facts}, decoders {labels}"), MAX_REPR_CHARS)
+        facts = f"{counted(n_documents, 'document')}, {counted(n_queries, 'query', 'queries')}, decoders {labels}"
+        return shorten(visible(f"Explorer: {facts}"), MAX_REPR_CHARS)
 
     @property
     def decoders(self) -> tuple[Decoder, ...]:
@@ -88,95 +132,72 @@ class Explorer(anywidget.AnyWidget):
     @property
     def sets(self) -> dict[str, list[str]]:
         """Ids of the documents of each decoder's set for the query, best first, as the engine answers."""
-        query, ids = self._take_query(self.query), self._space.corpus.ids
-        return {
-            key: [ids[row] for row in decode(decoder, self._space, query, self._k).rows()]
-            for key, decoder in self._decoders.items()
-        }
+        return {key: self._content.decode(self.query, decoder) for key, decoder in self._decoders.items()}
 
     def save(self, file: str | Path, *, n_queries: int = MAX_LIVE_QUERIES) -> Path:
-        """Write the first queries, the open one among them, as one HTML file that needs no kernel; return its path.
+        """Write the open query and the first others as one HTML file that needs no kernel; return its path.
 
         λ is dragged in it as here, one slider of a decoder; with judgements it has the frontier over all queries. It
         begins at the present values. Raises ParamError for n_queries below 1, and DataError if it cannot be written.
         """
         if n_queries < 1:
             raise ParamError(f"n_queries must be at least 1; got {n_queries}")
-        # The open query goes first, as a page opens its first one.
-        rows = dict.fromkeys((self._embedded.position[self.query], *range(len(self._embedded))))
-        content = LiveContent(
-            space=self._space,
-            queries=self._embedded.take(list(rows)[:n_queries]),
+        queries = self._content.queries
+        # A page opens its first query.
+        rows = list(dict.fromkeys((queries.position[self.query], *range(len(queries)))))[:n_queries]
+        page = LiveContent(
+            space=self._content.space,
+            queries=queries.take(rows),
             decoders=self.decoders,
-            qrels=self._qrels,
-            judged=self._embedded,
-            k=self._k,
+            qrels=self._content.qrels,
+            judged=queries,
+            k=self._content.k,
         )
-        save_live_page(file, content)
+        save_live_page(file, page)
         return Path(file)
-
-    def _take_query(self, query_id: str) -> Embeddings:
-        """Return a query as embeddings of one row. Raises ParamError for another id."""
-        if (row := self._embedded.position.get(query_id)) is None:
-            first_ids = list_briefly(map(repr, self._embedded.ids))
-            raise ParamError(f"query must be the id of one of the queries, {first_ids}; got {query_id!r}")
-        return self._embedded.take([row])
-
-    def _pack(self, query_id: str, known: Mapping[str, Any] | None = None) -> PackedQuery:
-        """Compute what the views draw of a query. known: answers that need not be computed again."""
-        relevant_ids = () if self._qrels is None else self._qrels.relevant(query_id)
-        return pack_query(
-            self._space,
-            self._take_query(query_id),
-            self.decoders,
-            k=self._k,
-            relevant_ids=relevant_ids,
-            known_answers=known or {},
-        )
 
     def _build_view(self) -> dict[str, Any]:
         """Return the data of the tiles and the lists."""
         return {"tiles": self._packed.tiles | {"serial": self._serial}, "opened": self._opened}
 
-    def _redraw(self, query_id: str) -> None:
-        """Compute a query's sets at the present values, and send the browser what has changed."""
-        packed = self._pack(query_id, self._packed.answers)
-        self._packed = packed
+    def _redraw(self) -> None:
+        """Compute the query's sets at the present values, and send the browser what has changed."""
+        self._packed = self._content.pack(self.query, self.decoders, self._packed.answers)
+        # One message for all traits: the browser must not draw new tiles from old sets.
         with self.hold_sync():
             self._error = ""
             # The sets along a slider are the large part, and stay the same where its own value alone has changed.
-            if packed.answers.keys() != self._answers.keys():
-                self._answers = packed.answers
+            if self._packed.answers.keys() != self._answers.keys():
+                self._answers = self._packed.answers
             self._view = self._build_view()
 
-    @traitlets.validate("query")
-    def _check_query(self, proposal: Any) -> str:
-        """Return an id that is one of a query. Raises ParamError for another one."""
-        query_id: str = proposal["value"]
-        self._take_query(query_id)
-        return query_id
+    @traitlets.validate("query", "values")
+    def _check(self, proposal: Any) -> Any:
+        """Return the id of a query, or values of all sliders, of which those that are not given stay.
 
-    @traitlets.validate("values")
-    def _complete_values(self, proposal: Any) -> dict[str, dict[str, Any]]:
-        """Return values of all sliders; those that are not given stay. Raises ParamError as `set_values`."""
-        return read_values(set_values(self._decoders, proposal["value"]))
+        Raises ParamError for another id, as `set_values` for values.
+        """
+        value = proposal["value"]
+        if proposal["trait"].name == "query":
+            self._content.take_query(value)
+            return value
+        return read_values(set_values(self._decoders, value))
 
-    @traitlets.observe("query")
-    def _follow_query(self, change: Any) -> None:
-        """Draw another query, which the browser or Python has picked."""
-        # Set by the constructor, it is drawn already.
-        if change["new"] == self._packed.query_id:
+    @traitlets.observe("query", "values")
+    def _follow(self, change: Any) -> None:
+        """Draw another query, or other values, which the browser or Python has set."""
+        # What the constructor sets is drawn already.
+        if self.query == self._packed.query_id and self.values == read_values(self._decoders):
             return
-        self._opened, self._document = None, None
-        self._redraw(change["new"])
-
-    @traitlets.observe("values")
-    def _follow_values(self, change: Any) -> None:
-        """Move the sliders to values that Python has set, or the browser has released."""
-        # Those that the constructor sets are drawn already.
-        if change["new"] != read_values(self._decoders):
-            self._decoders = set_values(self._decoders, change["new"])
-            self._redraw(self.query)
+        if change["name"] == "query":
+            self._opened = None
+        self._decoders = set_values(self._decoders, self.values)
+        try:
+            self._redraw()
+        except FrontierError as error:
+            # What the browser has set raises into the log of the kernel, which few people open.
+            self._error = str(error)
+            raise
 
     @traitlets.observe("_committed")
     def _follow_release(self, change: Any) -> None:
@@ -185,18 +206,12 @@ class Explorer(anywidget.AnyWidget):
         try:
             self.values = change["new"]["values"]
         except FrontierError as error:
-            # An error of a message would stand in the log of the kernel, which few people open.
             self._error = str(error)
 
     @traitlets.observe("_opened")
     def _follow_opened(self, change: Any) -> None:
         """Show the text of the document that was clicked in a list."""
-        row, corpus = change["new"], self._space.corpus
-        if row is None or not 0 <= row < len(corpus):
-            self._document = None
-        else:
-            texts = {"id": corpus.ids[row], "title": corpus.titles[row], "text": corpus.texts[row]}
-            self._document = {name: visible(text) for name, text in texts.items()}
+        self._document = self._content.read_document(change["new"])
         self._view = self._build_view()
 
 
@@ -230,4 +245,4 @@ def build_explorer(space: Space, queries: QueryLike, decoders: Sequence[Decoder 
     if not chosen or not all(isinstance(each, Decoder) for each in chosen):
         raise ParamError("decoders must be engine.Decoder or names of selectors, one at least")
     judged = qrels if qrels is None or isinstance(qrels, Qrels) else load_qrels(qrels)
-    return Explorer(space, embedded, chosen, k, judged)
+    return Explorer(ExploredContent(space=space, queries=embedded, decoders=chosen, k=k, qrels=judged))

@@ -24,8 +24,6 @@ PRODUCT, COSINE = "product", "cosine"
 """Similarities of vectors that came with a corpus: as they are, or scaled to length 1."""
 STORE_PREFIX = "store://"
 """Prefix of the path of a corpus in a vector engine; its name follows, never an address or a password."""
-MEMORY_PREFIX = "memory://"
-"""Prefix of the path of a corpus that another process sent; its name follows, and it lies in no file."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-from dashboard.services.source import MEMORY_PREFIX, Source
+from dashboard.services.source import Source
+from engine.data.files import MEMORY_PREFIX
 
 if TYPE_CHECKING:
     from engine.values import Dataset, Embeddings
@@ -35,6 +36,7 @@ def send_dataset(dataset: Dataset, settings: Mapping[str, Any], stream: IO[bytes
     encoded = json.dumps(header).encode("ascii")
     stream.write(len(encoded).to_bytes(LENGTH_BYTES))
     stream.write(encoded)
+    # Vectors follow as raw numbers: as text they would take several times the room, and lose digits.
     for array in arrays:
         stream.write(array.reshape(-1).view("uint8").data)
     stream.flush()
@@ -44,6 +46,7 @@ def receive_dataset(stream: IO[bytes]) -> tuple[Dataset, dict[str, Any]]:
     """Read what `send_dataset` wrote; return the data set and the settings. Raises EOFError if the stream ends."""
     from engine.values import Corpus, Dataset, Qrels, Queries
 
+    # Plain JSON and numbers: nothing that is sent can be run, as a pickle could.
     header = json.loads(_read_exactly(stream, int.from_bytes(_read_exactly(stream, LENGTH_BYTES))))
     ids, texts, titles, columns = header["corpus"]
     corpus = Corpus(tuple(ids), tuple(texts), tuple(titles), header["name"], _read_columns(columns))
@@ -60,7 +63,7 @@ def register_dataset(dataset: Dataset) -> Source:
     from engine.values import Qrels
 
     judged = next(iter(dataset.qrels.values()), Qrels({}))
-    # The last part of a path is what pages call a corpus.
+    # The last part of a path is what pages call a corpus, so that its name must be one part.
     path = f"{MEMORY_PREFIX}{dataset.corpus.name.replace('/', ' ').strip() or 'corpus'}"
     encoder = None if dataset.vectors is None else dataset.vectors.encoder
     embedding: dict[str, Any] = {} if encoder is None else {"encoder": encoder.name, "dtype": encoder.dtype}

@@ -16,6 +16,8 @@ FREE_GROWTH_BYTES = 128 << 20
 """Memory that any file may take, however small it is."""
 MAX_GROWTH_RATIO = 32
 """Largest memory of a larger file, relative to its size: text and vectors seldom compress to less than a tenth."""
+MEMORY_PREFIX = "memory://"
+"""Prefix of the path of a corpus that a notebook has sent to its dashboard; its name follows, and no file has it."""
 GZIP_SUFFIX = ".gz"
 FOLDER_TABLE_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 """Suffixes of a folder's tables called corpus and queries; the first that exists is read."""

@@ -13,7 +13,15 @@ from typing import Any
 
 from engine.data import tables
 from engine.data.columns import NO_COLUMN, Columns, check_column_choice
-from engine.data.files import HeldFile, find_table, is_present, list_table_paths, split_suffix, translate_read_errors
+from engine.data.files import (
+    MEMORY_PREFIX,
+    HeldFile,
+    find_table,
+    is_present,
+    list_table_paths,
+    split_suffix,
+    translate_read_errors,
+)
 from engine.data.frames import is_frame, load_frame
 from engine.data.judgement_files import (
     QRELS_NAME,
@@ -264,6 +272,12 @@ def _locate_source(source: str | Path | HeldFile) -> tuple[Path, bool]:
     """
     if not isinstance(source, (str, Path, HeldFile)):
         raise DataError(f"source must be the name of a demo or a path; got {source!r}")
+    # Code that a page of a notebook's dashboard exports names its corpus so.
+    if isinstance(source, str) and source.startswith(MEMORY_PREFIX):
+        raise DataError(
+            f"{source!r} lies in no file: dashboard.show was given it in memory. Take that Space or Dataset, in place "
+            "of loading it"
+        )
     source_path = source.path if isinstance(source, HeldFile) else Path(os.path.expanduser(source))
     try:
         return source_path, source not in DEMO_NAMES and source_path.is_dir()

@@ -108,6 +108,15 @@ def test_two_settings_of_a_selector_have_keys_of_their_own():
     assert [decoder.select.relevance_weight for decoder in explorer.decoders] == [0.2, 0.1]
 
 
+def test_error_of_a_query_is_shown_and_raised():
+    words = engine.Decoder(engine.make("mmr"), retrieve=engine.make("bm25"))
+    explorer = explore(SPACE, QUERIES, [words], k=5)
+    explorer._content.queries.__dict__["texts"] = None
+    with pytest.raises(engine.DataError, match="words"):
+        explorer.query = "b"
+    assert "words" in explorer._error
+
+
 @pytest.mark.parametrize("decoders", [[], [engine.make("mmr")], ["nosuch"]])
 def test_other_decoders_are_refused(decoders):
     with pytest.raises(engine.ParamError):

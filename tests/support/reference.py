@@ -11,7 +11,9 @@ from collections.abc import Iterator
 import click
 from numpydoc.docscrape import NumpyDocString
 
+import dashboard
 import engine
+from dashboard import notebook
 from dashboard.serve import main
 from engine import integrations, orag
 from support.paths import ROOT
@@ -30,6 +32,7 @@ AREAS = {
     "Theory": ("engine.theory",),
     "Maps": ("engine.maps",),
     "Integrations": ("engine.integrations",),
+    "Notebooks": ("dashboard",),
 }
 """Headings, and the packages whose public names stand below them."""
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises")
@@ -37,7 +40,9 @@ SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises")
 
 def iterate_public() -> Iterator[tuple[str, str, object]]:
     """Yield the public name, the module and the object of each function and class that is handed out."""
-    for prefix, package in (("engine", engine), ("engine.orag", orag), ("engine.integrations", integrations)):
+    packages = {"engine": engine, "engine.orag": orag, "engine.integrations": integrations}
+    packages |= {"dashboard": dashboard, "dashboard.notebook": notebook}
+    for prefix, package in packages.items():
         for name in package.__all__:
             value = getattr(package, name)
             if inspect.isfunction(value) or inspect.isclass(value):

@@ -71,5 +71,7 @@ def test_vectors_of_an_encoder_are_opened_as_its_own_and_its_queries_embedded(mo
 
 def test_other_paths_are_no_data_set_that_was_sent():
     assert transfer.find_dataset("memory://nobody") is None
+    with pytest.raises(engine.DataError, match="lies in no file"):
+        engine.load_dataset("memory://nobody")
     with pytest.raises(engine.DataError):
         corpora.read_dataset(Source("memory://nobody"))
