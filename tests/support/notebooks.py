@@ -3,14 +3,20 @@
 `python -m support.notebooks`, in this folder's parent, runs all of them and writes what they printed.
 """
 
+import base64
 from pathlib import Path
 
 import nbformat
+import plotly.io
 from nbclient import NotebookClient
+
+from support.browser import chromium
 
 NOTEBOOKS = Path(__file__).parents[2] / "assets" / "notebooks"
 TIMEOUT_SECONDS = 300
 WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
+FIGURE_TYPE = "application/vnd.plotly.v1+json"
+FIGURE_SIZE = {"width": 900, "height": 520}
 
 
 def run_notebook(path, folder):
@@ -37,11 +43,28 @@ def drop_volatile(notebook):
     return notebook
 
 
+def draw_figures(notebook, page):
+    """Replace plotly's figures by pictures of them, which are smaller and which every reader of notebooks draws."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if FIGURE_TYPE not in output.get("data", {}):
+                continue
+            figure = plotly.io.from_json(plotly.io.json.to_json_plotly(output["data"][FIGURE_TYPE]), skip_invalid=True)
+            page.set_content(figure.to_html(include_plotlyjs=True, config={"displayModeBar": False}))
+            page.locator(".main-svg").first.wait_for()
+            picture = base64.b64encode(page.locator(".plot-container").screenshot()).decode()
+            output["data"] = {"image/png": picture, "text/plain": "(a plotly figure)"}
+
+
 def main():
     """Run every notebook and write it with its outputs."""
-    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
-        nbformat.write(drop_volatile(run_notebook(path, NOTEBOOKS)), path)
-        print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+    with chromium() as (browser,):
+        page = browser.new_context(viewport=FIGURE_SIZE).new_page()
+        for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+            notebook = drop_volatile(run_notebook(path, NOTEBOOKS))
+            draw_figures(notebook, page)
+            nbformat.write(notebook, path)
+            print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":
