@@ -120,7 +120,8 @@ def pack_page(packed: Sequence[PackedQuery]) -> dict[str, Any]:
             decoders.append(tile | {"now": share(tile["now"]), "sliders": sliders})
         base = query.tiles["base"]
         tiles = query.tiles | {"decoders": decoders, "base": base and share(base)}
-        queries.append({"text": visible(query.text), "tiles": tiles})
+        # A text of several lines is one heading.
+        queries.append({"text": visible(" ".join(query.text.split())), "tiles": tiles})
         answers |= {key: share(values) for key, values in query.answers.items()}
     return {"queries": queries, "answers": answers, "names": names, "stops": stops}
 
