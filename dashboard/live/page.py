@@ -149,6 +149,9 @@ def _build_frontier(
     queries = content.queries if content.judged is None else content.judged
     if content.qrels is None or not any(content.qrels.relevant(query_id) for query_id in queries.ids):
         return None
+    # One document alone has no diversity.
+    if content.k < 2:
+        return None
     measured = measure_settings(
         content.space,
         queries,
