@@ -120,7 +120,8 @@ def pack_page(packed: Sequence[PackedQuery]) -> dict[str, Any]:
             decoders.append(tile | {"now": share(tile["now"]), "sliders": sliders})
         base = query.tiles["base"]
         tiles = query.tiles | {"decoders": decoders, "base": base and share(base)}
-        queries.append({"text": visible(query.text), "tiles": tiles})
+        # A text of several lines is one heading.
+        queries.append({"text": visible(" ".join(query.text.split())), "tiles": tiles})
         answers |= {key: share(values) for key, values in query.answers.items()}
     return {"queries": queries, "answers": answers, "names": names, "stops": stops}
 
@@ -147,6 +148,9 @@ def _build_frontier(
     """Measure and build the frontier over the judged queries; None without a query that has relevant documents."""
     queries = content.queries if content.judged is None else content.judged
     if content.qrels is None or not any(content.qrels.relevant(query_id) for query_id in queries.ids):
+        return None
+    # One document alone has no diversity.
+    if content.k < 2:
         return None
     measured = measure_settings(
         content.space,

@@ -249,7 +249,7 @@ export class BudgetLevel {
     this.faded = this.value;
     const calibration = calibrations[Math.round((this.value - low) / step)];
     const opacityOf = (chance) => MIN_OPACITY + (1 - MIN_OPACITY) * chance;
-    for (const { keep, method, lines, points } of this.chart.traces()) {
+    for (const { keep, method, lines, points } of this.chart.fadingParts()) {
       const chances = keep.map((facts) => (facts ? chanceOf(facts, this.value / 100, degrees, sureScore, calibration) : 1));
       const extraWidth = method === this.emphasised ? EMPHASIS_PX : 0;
       for (const line of lines) {

@@ -102,7 +102,7 @@ export class LiveFrontier {
     return make(plot, "circle", "dot", { r: 6, style: `--light:${light};--dark:${dark}` });
   }
 
-  traces() {
+  fadingParts() {
     return (this.drawn ?? []).filter(({ keep }) => keep);
   }
 

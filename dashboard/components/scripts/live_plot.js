@@ -116,7 +116,7 @@ class Chart {
   }
 
   // The lines and points whose width and opacity follow the budget, with the facts from which chances are computed.
-  traces() {
+  fadingParts() {
     return [...this.div.querySelectorAll(".scatterlayer .trace")].flatMap((node) => {
       const { keep, method } = node.__data__?.[0]?.trace?.meta ?? {};
       if (!keep) return [];

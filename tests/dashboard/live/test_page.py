@@ -95,10 +95,10 @@ def test_a_second_slider_is_left_out():
     assert [slider["param"] for slider in tile["sliders"]] == ["l1"] and not tile["baseline"]
 
 
-@pytest.mark.parametrize("qrels", [None, engine.Qrels({"other": {"d1": 1}})])
-def test_without_relevant_documents_there_is_no_frontier(qrels):
-    data = Parts(build_toy(qrels=qrels, judged=None)).data
-    assert data["frontier"] is None and data["queries"][0]["tiles"]["judged"] == 0
+@pytest.mark.parametrize("options", [{"qrels": None}, {"qrels": engine.Qrels({"other": {"d1": 1}})}, {"k": 1}])
+def test_without_relevant_documents_or_pairs_of_them_there_is_no_frontier(options):
+    data = Parts(build_toy(judged=None, **options)).data
+    assert data["frontier"] is None and data["queries"][0]["tiles"]["judged"] == (12 if "k" in options else 0)
 
 
 def test_no_query_is_refused_and_a_stop_ends_it():
