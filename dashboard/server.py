@@ -27,8 +27,9 @@ from dashboard.components import vendor
 from dashboard.services import corpora, jobs, login, roots, shutdown
 from dashboard.services.roots import MAX_UPLOAD_BYTES, Rules
 from dashboard.services.source import STORE_PREFIX, Source
+from engine import paths
 from engine.cli.group import use_threads
-from engine.cli.output import echo
+from engine.cli.output import echo, echo_lines
 from engine.integrations.connections import raise_handle_limit, use_bounded_protocol
 
 APP_FILE = Path(__file__).parent / "app.py"
@@ -38,6 +39,7 @@ STREAMLIT_CONFIG: dict[str, Any] = {
     "server.fileWatcherType": "none",
     "server.maxUploadSize": MAX_UPLOAD_BYTES >> 20,
     "browser.gatherUsageStats": False,
+    "logger.hideWelcomeMessage": True,  # ours names Frontier and its folders, and asks no server for an address
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
     "client.allowedOrigins": [],  # of pages that may frame ours and speak to them: none
@@ -210,9 +212,6 @@ def run_server(port: int | None, server: Listening, rules: Rules, browser: bool,
     if server.is_private:
         # Browsers keep the cookie of this check from a frame; the gate refuses other sites by their origin anyhow.
         config["server.enableXsrfProtection"] = False
-    # Streamlit would ask a server elsewhere for the public address, to print it.
-    if gate.is_wildcard(server.address):
-        config["browser.serverAddress"] = "localhost"
     config |= ({"server.port": port} if port else {}) | ({"server.baseUrlPath": base_path} if base_path else {})
 
     @contextlib.asynccontextmanager
@@ -222,7 +221,8 @@ def run_server(port: int | None, server: Listening, rules: Rules, browser: bool,
         if threading.current_thread() is threading.main_thread():
             shutdown.EndBySignal(partial(echo, err=True)).install()
         # The corpus loads while the browser starts; the page shows its progress.
-        threading.Thread(target=_prepare_server, args=(browser, server), daemon=True).start()
+        is_silent = is_worker or server.is_private
+        threading.Thread(target=_prepare_server, args=(browser, server, is_silent), daemon=True).start()
         try:
             yield
         finally:
@@ -268,17 +268,25 @@ async def _answer_health(_: Request) -> Response:
     return JSONResponse(health, status_code, headers={"Cache-Control": "no-store"})
 
 
-def _prepare_server(browser: bool, server: Listening) -> None:
-    """Load the corpora in the background, open the browser once the port answers, and warm the encoder."""
+def _prepare_server(browser: bool, server: Listening, is_silent: bool) -> None:
+    """Load the corpora in the background, say where the server is once its port answers, and warm the encoder.
+
+    browser: open one there; is_silent: say nothing, as a parent process does
+    """
     use_threads()
     corpora.get_loading_job()  # the first corpus, whose job runs while the browser starts
+    port = config.get_option("server.port")
+    # The lifespan begins just before the port answers.
+    for _ in range(100):
+        with contextlib.suppress(OSError), socket.create_connection((server.local_address, port), timeout=1):
+            break
+        time.sleep(0.05)
+    address = f"http://{workers.format_host(server.local_address)}:{port}{server.base}"
+    if not is_silent:
+        # Nobody may read: a closed terminal must not keep the corpora from loading.
+        with contextlib.suppress(OSError):
+            echo_lines([f"Frontier is at {address}", f"Folder: {paths.home()}", "Ctrl-C ends it."])
     if browser:
-        port = config.get_option("server.port")
-        # The lifespan begins just before the port answers.
-        for _ in range(100):
-            with contextlib.suppress(OSError), socket.create_connection((server.local_address, port), timeout=1):
-                break
-            time.sleep(0.05)
-        webbrowser.open(f"http://{workers.format_host(server.local_address)}:{port}{server.base}")
+        webbrowser.open(address)
     corpora.warm_encoder(corpora.get_start_source())
     corpora.load_start_corpora()

@@ -23,6 +23,7 @@ def below(warm, tmp_path_factory):
     yield server.url, table
     printed = server.close()
     assert "Traceback" not in printed, printed
+    assert printed.startswith(f"Frontier is at {server.url}\nFolder: {home}\nCtrl-C ends it.\n"), printed
 
 
 def test_below_a_base_path_sliders_charts_and_links_work(below, page, browser):
