@@ -113,6 +113,7 @@ def build_frontier_data(measured: MeasuredDecoders, decoders: Mapping[str, Decod
         "titles": list(map(visible, format_titles(chart))),
         "suffix": "%" if chart.relative else "",
         "unit": chart.unit,
+        "queries": points.queries,
         "names": [title_of(points.x), title_of(points.y)],
         "base": visible(chart.base.name) if chart.relative and chart.base is not None else "",
         "window": {"x": _round(chart.view.x), "y": _round(chart.view.y)},

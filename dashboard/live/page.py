@@ -81,16 +81,22 @@ def build_live_page(content: LiveContent, *, progress: Progress | None = None, s
     script = f"{bundle_scripts(LIVE_SCRIPT)}\n{start}({elements});"
     # The policy admits this script alone, by its digest: no other one runs, wherever it may come from.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    n_queries = counted(len(packed), "query", "queries")
-    n_decoders = counted(len(content.decoders), "decoder")
     return LIVE_TEMPLATE.format(
         digest=digest,
         title=escape_html(content.title or content.space.corpus.name or "Frontier"),
         styles=(MODULE_FOLDER / "live_page.css").read_text(encoding="utf-8"),
-        subtitle=f"{n_queries} × {n_decoders}, k = {content.k:,}. Drag λ or the budget; keys j and k step the query.",
+        subtitle=_describe_page(content, has_frontier=data["frontier"] is not None),
         data=encode_json(data),
         script=script,
     )
+
+
+def _describe_page(content: LiveContent, has_frontier: bool) -> str:
+    """Describe in words what a page shows, and what can be done with it."""
+    n_queries = counted(len(content.queries), "query", "queries")
+    size = f"{n_queries} × {counted(len(content.decoders), 'decoder')}, k = {content.k:,}"
+    handles = "λ or the budget" if has_frontier else "λ"
+    return f"{size}. Drag {handles}; the keys j and k step through the queries."
 
 
 def pack_page(packed: Sequence[PackedQuery]) -> dict[str, Any]:

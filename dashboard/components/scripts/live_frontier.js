@@ -2,7 +2,7 @@
 // can be dragged, and a dot on each curve where a slider stands.
 
 import { BudgetLevel, STYLE as LEVEL_STYLE } from "./budget_level.js";
-import { make, nearest, number, setting } from "./parts.js";
+import { counted, make, nearest, number, setting } from "./parts.js";
 
 const MARGIN = { left: 62, right: 12, top: 10, bottom: 46 };
 const N_TICKS = 8;
@@ -122,9 +122,9 @@ export class LiveFrontier {
   }
 
   describe({ title, symbol, values, x, y }, value) {
-    const index = nearest(values, value), { unit, names, base } = this.data;
+    const index = nearest(values, value), { unit, names, base, queries } = this.data;
     const share = base ? `, ${number(y[index], 1)}% of ${base}'s` : "";
     const means = `${names[1]} ${number(y[index] / unit)}${share}, ${names[0]} ${number(x[index])}`;
-    return `${title}${symbol ? ` · ${symbol} ${setting(values[index])}` : ""}, mean of all judged queries: ${means}`;
+    return `${title}${symbol ? ` · ${symbol} ${setting(values[index])}` : ""}, mean of ${counted(queries, "judged query", "judged queries")}: ${means}`;
   }
 }

@@ -52,7 +52,7 @@ class LivePage {
     const one = make(root, "section", "one", { "aria-label": "One query" });
     const heading = make(one, "div", "heading");
     this.heading = make(heading, "h2", "", { "aria-live": "polite" });
-    for (const [step, text] of [[-1, "Previous"], [1, "Next"]]) {
+    for (const [step, text] of this.queries.length > 1 ? [[-1, "Previous"], [1, "Next"]] : []) {
       const button = make(heading, "button", "step", { type: "button", text });
       button.onclick = () => this.step(step);
     }
