@@ -165,7 +165,7 @@ class LogRows:
         for kind, log_id, header_body, checksum in self._db.execute("SELECT kind, id, body, checksum FROM meta"):
             if checksum != _checksum(kind, log_id, header_body):
                 raise DataError(f"{self.path} is damaged: its header is not as it was written; {RESTORE_ADVICE}")
-            return dict(json.loads(header_body))
+            return _parse_object(header_body, f"{self.path}: its header")
         return {}
 
     def check(self) -> None:
@@ -196,7 +196,7 @@ class LogRows:
             if row_number != expected or checksum != _checksum(expected, event_body):
                 delete_command = f'sqlite3 {self.path.name} "DELETE FROM events WHERE number >= {expected}"'
                 raise _damaged(f"{self.path} event {expected}", expected - 1, delete_command)
-            events.append(json.loads(event_body))
+            events.append(_parse_object(event_body, f"{self.path} event {expected}"))
         return events
 
     def append(self, events: Iterable[Mapping[str, Any]]) -> None:
@@ -292,7 +292,7 @@ def read_jsonl(path: Path, kind: str) -> tuple[dict[str, Any], list[dict[str, An
                 raise DataError(f"{path} is no log of {kind}, or its first line is damaged; choose another file")
             keep_command = f"(head -n {number} {path.name}; echo '{_end_line(number - 1)}') > kept.jsonl"
             raise _damaged(f"{path} line {number + 1}", number, keep_command)
-        bodies.append(json.loads(event_text))
+        bodies.append(_parse_object(event_text, f"{path} line {number + 1}"))
     raise DataError(
         f"{path} was cut off: it does not say after {len(bodies) - 1:,} events that these are all. Export it "
         f"again, or go on with what is left: echo '{_end_line(len(bodies) - 1)}' >> {path.name}"
@@ -316,6 +316,18 @@ def _damaged(location: str, n_intact: int, keep_command: str) -> DataError:
         f"{location} is not as it was written; the {n_intact:,} before it are whole. Copy the file back from a backup, "
         f"or keep those only: {keep_command}"
     )
+
+
+def _parse_object(json_text: str, location: str) -> dict[str, Any]:
+    """Parse a header or an event. Raises DataError for JSON that no log of ours holds, whatever its checksum says."""
+    # A checksum shows that a row is as it was written, not that this program wrote it.
+    try:
+        value = json.loads(json_text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{location} is not as Frontier writes it ({str(error)[:200]}); {RESTORE_ADVICE}") from None
+    if not isinstance(value, dict):
+        raise DataError(f"{location} is not as Frontier writes it, a JSON object; {RESTORE_ADVICE}")
+    return value
 
 
 def _format_json(event_body: Mapping[str, Any]) -> str:

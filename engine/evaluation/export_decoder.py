@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from engine.decoder import DEPTH, PER_SOURCE, SET_SIZE, Decoder, describe_scorer_use
 from engine.display import OneLine
-from engine.errors import DataError, ParamError
+from engine.errors import DataError, FrontierError, ParamError
 from engine.evaluation.studies.pool_depth import PoolDepth
 from engine.evaluation.sweep.cell import PLAIN_FIELDS, decoder_from_json, decoder_to_json
 from engine.params import Param
@@ -177,10 +177,13 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
         return decoder, ExportContext(**{"encoder": None, **context_fields})
     except OSError as error:
         raise DataError(f"{setting_name} cannot be read: {error.strerror or error}") from None
-    except (KeyError, TypeError, AttributeError, UnicodeError, json.JSONDecodeError) as error:
+    # Our own errors, which are ValueErrors too, name what is wrong.
+    except FrontierError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise DataError(
-            f"{setting_name} holds no decoder as the JSON export writes it ({error}): frontier tune … --export json, "
-            "or Export on the page"
+            f"{setting_name} holds no decoder as the JSON export writes it ({str(error)[:200]}): frontier tune … "
+            "--export json, or Export on the page"
         ) from None
 
 

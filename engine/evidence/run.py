@@ -342,9 +342,12 @@ def parse_report(report_text: str) -> Report:
         content = json.loads(report_text)
         judged_sets, encoder, seed, rows = itemgetter(*REPORT_FIELDS)(content)
         judged_rows = [_parse_row(row) for row in rows if row["id"] in CLAIMS]
+        has_texts = isinstance(judged_sets, list) and all(isinstance(text, str) for text in (*judged_sets, encoder))
+        if not has_texts or not isinstance(seed, int):
+            raise TypeError("sets and encoder must be text, seed a whole number")
     # Files come from people, too: whatever is missing or of a wrong type makes them no report.
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"this is no report of frontier reproduce: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"this is no report of frontier reproduce: {str(error)[:200]}") from error
     return Report(sets=tuple(judged_sets), encoder=encoder, seed=seed, rows=sort_rows(judged_rows))
 
 
@@ -405,6 +408,8 @@ def _parse_row(row: Mapping[str, Any]) -> JudgedClaim:
         curves = (EffectCurve(**c | {"points": tuple(map(tuple, c["points"]))}) for c in effect.get("curves", ()))
         parsed_effects.append(Effect(**effect | {"curves": tuple(curves)}))
     why, needed, n_open = itemgetter("why", "needed", "open")(row)
+    if not isinstance(row["seconds"], int | float) or not all(isinstance(text, str) for text in (why, row["where"])):
+        raise TypeError("a row's why and where must be text, seconds a number")
     verdict, effects = Finding(row["verdict"]), tuple(parsed_effects)
     ruling = Ruling(verdict=verdict, why=why, effects=effects, needed=needed, open=n_open)
     return JudgedClaim(

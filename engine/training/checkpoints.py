@@ -46,7 +46,9 @@ FIELD_LABELS = {
 """Facts that a checkpoint must agree on, as people read them."""
 SKETCH_TOLERANCE = 1e-3
 """Largest difference of a number of a sketch."""
-MALFORMED_ERRORS = (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
+MALFORMED_ERRORS = (
+    OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError,
+)  # fmt: skip
 """Errors of a file that is no checkpoint: a valid seal may cover numbers, lists and values of any kind."""
 
 Facts = Mapping[str, Any]

@@ -145,7 +145,7 @@ def _translate_damage(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
         if isinstance(error, FrontierError) and not isinstance(error, ParamError):
             raise
         raise DataError(

@@ -1,6 +1,7 @@
 """Store of finished sweep cells in one SQLite file: a transaction each, many writers, no duplicates."""
 
 import json
+import math
 import sqlite3
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 from engine.data import cache
 from engine.data.files import MAX_GROWTH_RATIO
 from engine.data.sqlite import connect_database, make_tables, primary_code, write_ahead
+from engine.decoder import LIMIT_FIELDS
 from engine.errors import DataError
 from engine.evaluation.curve import N_BANDS, Curve, Steps
 from engine.evaluation.sweep.cell import Cell, compute_means, compute_result_digest
@@ -33,6 +35,10 @@ CURVE_FIELDS = (
 CELL_FIELDS = ", ".join(f'"{name}"' for name in CELL_COLUMNS)
 KEY_FILTER = "WHERE key IN (SELECT value FROM json_each(?))"
 """Selects the rows whose keys are in a JSON list: one SQL parameter for any number of keys."""
+MALFORMED_ERRORS = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, zlib.error)
+"""Errors of a row that is none of ours: a seal shows that it is as it was written, not that this program wrote it."""
+STAGE_NAMES, DECODER_FIELDS = {"select", "retrieve", "rerank"}, {"depth", *LIMIT_FIELDS}
+"""Entries of a stored decoder: its stages, of which a cell may lack all but the first, and plain values."""
 STORE_TABLES = {
     "queries": "CREATE TABLE queries (digest TEXT PRIMARY KEY, ids TEXT NOT NULL) WITHOUT ROWID",
     "cells": """
@@ -125,7 +131,7 @@ class Store:
                 try:
                     _check_seal(row_seals, cell_row["key"], (*values, query_lists[cell_row["queries"]]))
                     cell = _cell_from_row(cell_row, query_lists)
-                except (ValueError, KeyError, TypeError, zlib.error):
+                except MALFORMED_ERRORS:
                     cell_name = f"the cell {cell_row['label']} at k = {cell_row['k']}"
                     raise DataError(f"{self.path}: {cell_name} is damaged; delete the file, sweep again") from None
                 yield cell
@@ -161,7 +167,7 @@ class Store:
                 _check_seal(row_seals, key, (key, facts, packed))
                 numbers = np.frombuffer(_decompress_numbers(packed), dtype="<f8")
                 yield _curve_from_row(key, json.loads(facts), numbers)
-            except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
+            except MALFORMED_ERRORS:
                 raise DataError(f"{self.path}: a curve is damaged; delete the file, sweep again") from None
 
     def put_study(self, study_facts: Mapping[str, Any]) -> None:
@@ -181,8 +187,8 @@ class Store:
         try:
             for study_row in study_rows:
                 _check_seal(row_seals, study_row[0], study_row)
-                studies.append(json.loads(study_row[1]))
-        except (ValueError, KeyError):
+                studies.append(dict(json.loads(study_row[1])))
+        except MALFORMED_ERRORS:
             raise DataError(f"{self.path}: a study is damaged; delete the file, tune again") from None
         return studies
 
@@ -273,7 +279,10 @@ def _cell_from_row(cell_row: Mapping[str, Any], query_lists: Mapping[str, str]) 
 
     Raises ValueError, KeyError or TypeError if it is damaged.
     """
-    names, queries = json.loads(cell_row["metrics"]), tuple(json.loads(query_lists[cell_row["queries"]]))
+    names, query_ids = json.loads(cell_row["metrics"]), json.loads(query_lists[cell_row["queries"]])
+    decoder, provenance = json.loads(cell_row["decoder"]), json.loads(cell_row["provenance"])
+    _check_cell_types(cell_row, [*names, *query_ids], decoder, provenance)
+    queries = tuple(query_ids)
     metrics = [name for name in names if not name.startswith(COUNT_PREFIX)]
     count_names = [name.removeprefix(COUNT_PREFIX) for name in names[len(metrics) :]]
     n_bytes, n_count_bytes = 8 * len(metrics) * len(queries), 4 * len(count_names) * len(queries)
@@ -283,11 +292,40 @@ def _cell_from_row(cell_row: Mapping[str, Any], query_lists: Mapping[str, str]) 
     count_table = np.frombuffer(count_bytes, dtype="<i4").reshape(len(count_names), len(queries))
     if compute_result_digest(cell_row["key"], columns) != cell_row["digest"]:
         raise ValueError
-    decoder, provenance = json.loads(cell_row["decoder"]), json.loads(cell_row["provenance"])
     plain_fields = dict(zip(PLAIN_FIELDS, itemgetter(*PLAIN_FIELDS)(cell_row), strict=True))
     parsed_fields = {"values": columns, "mean": compute_means(columns), "provenance": provenance}
     parsed_fields["counts"] = dict(zip(count_names, count_table, strict=True))
     return Cell(decoder=decoder, queries=queries, **plain_fields, **parsed_fields)
+
+
+def _check_cell_types(
+    cell_row: Mapping[str, Any], names: Sequence[Any], decoder: Any, provenance: Mapping[str, Any]
+) -> None:
+    """Raise a TypeError or ValueError if a stored cell has values of another kind than a sweep writes.
+
+    names: of metrics, counts and queries; decoder: as `decoder_to_json` writes it
+    """
+    texts = [*names, *provenance.keys(), *provenance.values()]
+    texts += [cell_row[name] for name in ("key", "label", "method", "split", "digest")]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError
+    # Tables compare stages as sets of their fields, so each field is a plain value.
+    stages = {name: stage for name, stage in decoder.items() if isinstance(stage, dict)}
+    has_stages = {"select"} <= stages.keys() <= STAGE_NAMES and decoder.keys() <= STAGE_NAMES | DECODER_FIELDS
+    if not has_stages or not all(isinstance(stage["name"], str) for stage in stages.values()):
+        raise TypeError
+    stage_values = [value for stage in stages.values() for value in stage.values()]
+    other_values = {name: value for name, value in decoder.items() if name not in stages}
+    if any(other_values.get(name) is not None for name in STAGE_NAMES):
+        raise TypeError
+    plain_values = [*stage_values, *other_values.values()]
+    if not all(value is None or isinstance(value, str | float | int) for value in plain_values):
+        raise TypeError
+    numbers = [cell_row[name] for name in ("k", "left_out", "returned", "milliseconds")]
+    if not all(isinstance(number, int | float) and math.isfinite(number) and number >= 0 for number in numbers):
+        raise ValueError
+    if not all(-(2**63) <= value < 2**63 for value in plain_values if isinstance(value, int)):
+        raise ValueError
 
 
 def _curve_from_row(curve_key: str, curve_facts: dict[str, Any], packed_numbers: np.ndarray) -> Curve:

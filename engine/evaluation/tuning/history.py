@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.decoder import Decoder
+from engine.errors import DataError
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.paired import format_decoder
 from engine.evaluation.sweep.cell import decoder_to_json
@@ -76,4 +77,7 @@ def record_study(store: Store, result: Tuned, tuned: str, asked: Mapping[str, An
 
 def read_history(store: Store) -> list[PastStudy]:
     """Read the studies of a store, newest first. Raises DataError as `Store.read_studies`."""
-    return [PastStudy(**study_facts) for study_facts in store.read_studies()]
+    try:
+        return [PastStudy(**study_facts) for study_facts in store.read_studies()]
+    except TypeError:
+        raise DataError(f"{store.path}: a study is not as Frontier writes it; delete the file, tune again") from None
