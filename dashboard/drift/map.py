@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.charts.map import build_arrows
 from dashboard.components.live_plot import Picked, is_dark, plot
-from dashboard.drift import timeline
+from dashboard.drift import headline, timeline
 from dashboard.drift.history import DRIFT_MEMO, DriftHistory, VectorStates, cached_or_job, draw_step, step_key
 from dashboard.drift.request import SimulationOutcome, SimulationRequest, run_simulation
 from dashboard.services import corpora, jobs
@@ -50,9 +50,12 @@ def _draw_step(history: DriftHistory, question: Question | None) -> None:
     if st.session_state.pop(TOGGLED_KEY, False):
         st.rerun()  # the interval of redrawing is set by `draw_map`, outside of this fragment
     _advance(history)
+    state_area = st.container()
     map_column, measure_column = st.columns([3, 2], gap="medium")
     # The controls stand below both columns.
     projection, step = _draw_controls(history)
+    with state_area:
+        headline.draw_state(history, step)
     picked = None
     with map_column:
         chart = get_map(history.loaded, projection)

@@ -7,21 +7,20 @@ import streamlit as st
 
 from dashboard.drift import (
     feedback_log,
+    headline,
     map,
     movers,
     simulation,
     timeline,
     user_feedback,
 )
-from dashboard.drift.history import DriftHistory, name_decoders
+from dashboard.drift.history import DriftHistory, name_decoders, step_key
 from dashboard.services import feedback
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.widgets import confirm
 from dashboard.widgets.choices import choose, select
-from engine.drift.measures import Drift
 from engine.errors import FrontierError
-from engine.views.drift import conclusions
 
 OWN_FEEDBACK, SIMULATION, EXAMPLE_RUN = "Your feedback", "A simulation", "Worked example"
 SOURCES: dict[str, Callable[[Loaded], DriftHistory | None]] = {
@@ -29,16 +28,9 @@ SOURCES: dict[str, Callable[[Loaded], DriftHistory | None]] = {
     SIMULATION: simulation.draw_simulation,
     EXAMPLE_RUN: simulation.draw_example,
 }
-HEALTH_LIGHTS = {
-    "green": ("green", ":material/favorite:"),
-    "amber": ("orange", ":material/warning:"),
-    "red": ("red", ":material/emergency:"),
-}
-HEALTH_HELP = (
-    "Health, by the longest document vector: amber above 1 where no ball holds it, red above 2. Hub alarm: a few "
-    "documents crowd the results, the Gini of how often each appears is up by 0.03."
-)
 SOURCE_KEY, VIEW_KEY = "drift.source", "drift.view"
+MAP_VIEW = "Map"
+STEPPED_VIEWS = ("Then and now", "Movers")
 
 
 def draw_drift(loaded: Loaded, question: Question | None) -> None:
@@ -60,33 +52,21 @@ def draw_drift(loaded: Loaded, question: Question | None) -> None:
     views = _list_views(history, question, loaded)
     with main:
         view = choose("View", views, f"{VIEW_KEY}.{history.is_live}")
-    drift = history.drift_at(history.last_step)
-    badges = [] if history.is_live else [":violet-badge[:material/science: Simulated]"]
-    if drift is not None:
-        badges += _format_lights(drift)
-        badges += [f"{history.describe(drift.step).capitalize()}.", *conclusions(drift)]
-    st.markdown(" ".join(badges), help=" ".join(filter(None, [history.note, HEALTH_HELP])))
     confirm.show_error()
 
     @st.fragment
     def draw() -> None:
         """Draw the chosen view in a fragment, so that a click in it draws only the view again."""
         confirm.rerun_if_stale()
+        state_area = st.container()
         views[view]()
+        # A view with a slider over the steps is described at its step; the map does that itself, as it is played.
+        if view != MAP_VIEW:
+            step = st.session_state.get(step_key(history)) if view in STEPPED_VIEWS else None
+            with state_area:
+                headline.draw_state(history, history.last_step if step is None else step)
 
     draw()
-
-
-def _format_lights(drift: Drift) -> list[str]:
-    """Format two warnings as badges: vectors that votes made long, and hubs.
-
-    Hubs are documents that too many queries find. The light is green, amber or red.
-    """
-    colour, icon = HEALTH_LIGHTS[drift.light]
-    alarm = [":red-badge[:material/hub: Hub alarm]"] if drift.alarm else []
-    if drift.light == "green":
-        return alarm or [f":green-badge[{icon} Healthy]"]
-    return [f":{colour}-badge[{icon} Health: {drift.light}]", *alarm]
 
 
 def _list_views(history: DriftHistory, question: Question | None, loaded: Loaded) -> dict[str, Callable[[], Any]]:
@@ -121,7 +101,7 @@ def _list_views(history: DriftHistory, question: Question | None, loaded: Loaded
     if map.list_variants(history):
         extra_views["Two encoders"] = lambda: map.draw_both(history)
     return {
-        "Map": lambda: map.draw_map(history, question),
+        MAP_VIEW: lambda: map.draw_map(history, question),
         "Then and now": lambda: movers.draw_results(history, question),
         "Movers": lambda: movers.draw_movers(history),
         "Decoders": draw_quality,

@@ -39,6 +39,8 @@ MIN_REPORTED_SHIFT = 0.001
 """Least distance that sentences give."""
 NOISE_CHANGE = 0.01
 """A smaller change of a measure says nothing."""
+MIN_AXIS_SPAN = 0.1
+"""Least range of the axis of a measure without an alarm: ten times what says nothing."""
 
 
 @dataclass(frozen=True)
@@ -99,18 +101,21 @@ class Sparkline:
 def sparklines(
     drifts: Sequence[Drift], unexplored: Mapping[str, Sequence[float | None]] = MappingProxyType({})
 ) -> tuple[Sparkline, ...]:
-    """Return the measures of drift over time as small lines on fixed axes, which show noise as noise.
+    """Return the measures of drift over time as small lines, whose axes show noise as noise.
 
-    Axes go from 0 to 1, that of the longest vector beyond the length of its warning. The axis of hubs (documents that
-    crowd many answers) has the value before feedback in its middle, and reaches twice as far as the alarm's threshold.
-    unexplored: measure → its values had every round shown the best document, not one drawn at random; they are drawn
-    beside the others.
+    An axis with an alarm goes from the value before feedback to the alarm, so that the height tells how far trouble is.
+    Other axes reach over the values, but over MIN_AXIS_SPAN at least. unexplored: measure → its values had every round
+    shown the best document, not one drawn at random; they are drawn beside the others.
     """
     lines = []
     for measure_name, values in timeline(drifts).columns.items():
         line = _sparkline(drifts, measure_name, values)
         unexplored_values = tuple(unexplored.get(line.measure.name, ()))
-        lines.append(replace(line, unexplored=unexplored_values) if _drop_missing(unexplored_values) else line)
+        # Both lines of a measure have to fit its axis.
+        if measured_values := _drop_missing(unexplored_values):
+            low, high = min(line.low, *measured_values), max(line.high, *measured_values)
+            line = replace(line, unexplored=unexplored_values, low=low, high=high)
+        lines.append(line)
     return tuple(lines)
 
 
@@ -119,18 +124,23 @@ def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, .
 
     name: of the measure; values: one a step, None where it could not be measured
     """
-    measured_values = _drop_missing(values)
-    minimum, maximum, alarm = 0.0, 1.0, None
+    measured_values, alarm, start = _drop_missing(values), None, 0.0
     if name == "hubs":
-        # The alarm is a rise over the value before feedback (`start`), so the axis is centred there.
+        # The alarm is a rise over the value before feedback.
         start = next((measured.start for measured in drifts if measured.start is not None), measured_values[0])
-        minimum, maximum, alarm = max(0.0, start - 2 * HUB_ALARM), start + 2 * HUB_ALARM, start + HUB_ALARM
+        alarm = start + HUB_ALARM
     elif name == "longest":
         # Where vectors are not kept in the unit ball they can grow freely, so the warning comes earlier.
         is_bounded = all(measured.ball for measured in drifts)
-        maximum, alarm = RED_LENGTH + 0.25, RED_LENGTH if is_bounded else AMBER_LENGTH
+        start, alarm = measured_values[0], RED_LENGTH if is_bounded else AMBER_LENGTH
     # A value off the axis extends it rather than being cut.
-    minimum, maximum = min(minimum, *measured_values), max(maximum, *measured_values)
+    minimum, maximum = min(measured_values), max(measured_values)
+    if alarm is not None:
+        minimum, maximum = min(minimum, start), max(maximum, alarm)
+    elif maximum - minimum < MIN_AXIS_SPAN:
+        # All these measures lie between 0 and 1, as the axis does.
+        middle = min(max((minimum + maximum) / 2, MIN_AXIS_SPAN / 2), 1 - MIN_AXIS_SPAN / 2)
+        minimum, maximum = min(minimum, middle - MIN_AXIS_SPAN / 2), max(maximum, middle + MIN_AXIS_SPAN / 2)
     return Sparkline(measure=MEASURES[name], values=values, alarm=alarm, low=minimum, high=maximum)
 
 

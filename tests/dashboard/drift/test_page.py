@@ -189,9 +189,14 @@ def test_at_the_start_nothing_has_changed(shown):
     (key,) = [s.key for s in shown.select_slider if s.key.startswith("drift.step")]
     shown.session_state[key] = 0
     shown.run()
+    assert "At the start. Nothing has moved." in status(shown)
     assert pages.texts(shown).count("10 unchanged") == 2 and not pages.columns(shown, "Change")
     looking_at(shown, "Movers")
     assert "Nothing has moved." in pages.texts(shown) and "No results changed." in pages.texts(shown)
+    looking_at(shown, "Map")
+    assert "At the start. " in status(shown)
+    looking_at(shown, "Votes")
+    assert "After round 40." in status(shown), "a view without steps is of the last one"
 
 
 def test_then_and_now_has_the_changed_rows_alone():

@@ -221,17 +221,28 @@ def test_conclusions_are_computed(found):
     assert "a few documents crowd the results" in told[-2] and "has length 3.00" in told[-1]
 
 
+def known_of(line):
+    return [value for value in line.values if value is not None]
+
+
 def test_axes_of_sparklines_do_not_follow_noise(found):
     drifts = [c.drift for c in found.checkpoints]
     lines = {line.measure.name: line for line in views.sparklines(drifts)}
     assert tuple(lines) == tuple(views.timeline(drifts).columns)
     for name, line in lines.items():
-        known = [v for v in line.values if v is not None]
+        known = known_of(line)
         assert line.low <= min(known) and max(known) <= line.high
         if name not in ("hubs", "longest"):
-            assert (line.low, line.high, line.alarm) == (0, max(1, *known), None)
+            assert line.alarm is None and line.high - line.low >= views.MIN_AXIS_SPAN - 1e-12
+            assert line.low >= -1e-12 and (line.high <= 1 + 1e-12 or line.high == max(known))
+        else:
+            assert line.high == max(line.alarm, *known), "the upper edge is the alarm"
     start = drifts[0].start
-    assert lines["hubs"].alarm == pytest.approx(start + 0.03) and lines["hubs"].high >= start + 0.06
+    assert lines["hubs"].alarm == pytest.approx(start + 0.03) and lines["hubs"].low == min(
+        start, *known_of(lines["hubs"])
+    )
+    wide = views.sparklines(drifts, {"success": [0.0] * len(drifts)})
+    assert {line.measure.name: line.low for line in wide}["success"] == 0.0, "both lines fit the axis"
     value, change, noise = lines["churn"].value_and_change(len(drifts) - 1)
     grown = drifts[-1].churn - drifts[0].churn
     assert (value, change, noise) == (f"{drifts[-1].churn:.3f}", f"+{grown:.3f}", grown < 0.01)
