@@ -19,7 +19,7 @@ export class LiveWall {
 
   // sets: one for each query, undefined while it is unknown; of: the decoder and its setting, in words.
   draw(sets, k, of) {
-    this.said.textContent = `Each square is a query: the similarities within its ${counted(k, "document")} by ${of}, dark 0 to yellow 1. The number counts near-duplicate pairs.`;
+    this.said.textContent = `Each square is a query: the similarities within its ${k} documents by ${of}, dark 0 to yellow 1. The number counts near-duplicate pairs.`;
     this.squares.forEach((square, position) => {
       const set = sets[position];
       if (!set || square.set === set) return;
