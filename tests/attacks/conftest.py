@@ -1,5 +1,6 @@
 """The process that attacks, and a full disk for it if one can be mounted."""
 
+import re
 import shutil
 import subprocess
 
@@ -8,6 +9,7 @@ import pytest
 from dashboard.services import roots
 from support import assault, durable
 from support.encoders import WORDS
+from support.model_server import ModelServer, complete_chat
 from support.stores import PASSWORD, PASSWORD_ENV
 from support.tiny_models import tiny_encoder
 
@@ -39,10 +41,26 @@ def assailant(tmp_path_factory):
 
 
 @pytest.fixture
-def start_servers_of(assailant, engines):
+def model_server(tmp_path):
+    """A judge that grades by the number of a text, and the text of the endpoints.toml that names it."""
+
+    def grade(body):
+        number = int(re.search(r"text number (\d+)", body["messages"][0]["content"])[1])
+        return complete_chat({"reason": "", "grade": number % 4})
+
+    with ModelServer(key=None) as server:
+        server.chat = grade
+        server.write_settings(tmp_path / "settings", chat="wise", requests=1, key_env=None)
+        yield server, (tmp_path / "settings" / "endpoints.toml").read_text()
+
+
+@pytest.fixture
+def start_servers_of(assailant, engines, model_server):
     """Return a function that starts the servers of an operation, by its name."""
 
     def start(name):
+        if name == "model judge":
+            assailant.set_variable(durable.ENDPOINTS_ENV, model_server[1])
         if name == "store load":
             assailant.set_variable(durable.STORES_ENV, engines.pg.toml())
             assailant.set_variable(PASSWORD_ENV, PASSWORD)

@@ -14,7 +14,7 @@ from support.feedback import random_space
 from support.random_texts import corpus_of, space_of
 from support.stores import pg_server
 
-LOCAL_OPERATIONS = [name for name in durable.OPERATIONS if name != "store load"]
+LOCAL_OPERATIONS = [name for name in durable.OPERATIONS if name not in durable.SERVED]
 """Operations that write to the disk of their own machine."""
 SLOW = ["embed", "tune", "sweep", "train"]
 ROOMS = pytest.mark.parametrize("rooms", [2, pytest.param(20, marks=pytest.mark.slow)])

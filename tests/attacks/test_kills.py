@@ -9,11 +9,12 @@ KILLS = pytest.mark.parametrize("kills", [4, pytest.param(50, marks=pytest.mark.
 
 
 @pytest.mark.threat(
-    "kill -9 at random moments of embedding, tuning, a sweep, training, feedback, judging, store load, cache writes",
+    "kill -9 at random moments of embedding, tuning, a sweep, training, feedback, judging by people and by a model, "
+    "store load, cache writes",
     "nothing acknowledged is lost or done again, at most one piece a kill is, and what comes out is as undisturbed",
 )
 @KILLS
-@pytest.mark.parametrize("name", deepen(durable.OPERATIONS, ["embed", "tune", "train", "store load"]))
+@pytest.mark.parametrize("name", deepen(durable.OPERATIONS, ["embed", "tune", "train", "model judge", "store load"]))
 def test_killed_again_and_again_it_loses_nothing_and_ends_as_undisturbed(
     assailant, start_servers_of, tmp_path, name, kills
 ):

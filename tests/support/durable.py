@@ -17,9 +17,10 @@ from engine.data.stores import load
 from engine.data.stores.config import open_store
 from engine.evaluation.sweep import executors
 from engine.evaluation.sweep.store import Store
+from engine.judging import by_model
 from engine.judging.log import JudgingLog
 from engine.training import checkpoints, loop
-from engine.values import Embeddings, Qrels, digest_of
+from engine.values import Embeddings, Qrels, Queries, digest_of
 from support import feedback, feedback_writer, sweeps, training
 from support.encoders import sentences
 from support.points import digest_of_all
@@ -27,8 +28,8 @@ from support.random_texts import corpus_of, space_of
 
 Say = Callable[[str, Iterable[str]], None]
 PIECE_BEGUN, PIECE_KEPT = "begun", "kept"
-MODEL_ENV, STORES_ENV = "DURABLE_MODEL", "DURABLE_STORES"
-"""Variables that name the folder of the encoder, and hold the text of stores.toml."""
+MODEL_ENV, STORES_ENV, ENDPOINTS_ENV = "DURABLE_MODEL", "DURABLE_STORES", "DURABLE_ENDPOINTS"
+"""Variables that name the folder of the encoder, and hold the texts of stores.toml and endpoints.toml."""
 NAMES = tuple(map(str, range(60)))
 """Names of the votes, grades and cache entries."""
 
@@ -199,6 +200,29 @@ def _read_judged(folder: Path) -> set[str]:
     return {judgement.query for judgement in JudgingLog(folder / "judged.sqlite").read().judgements}
 
 
+def _judge_by_model(folder: Path, say: Say) -> str:
+    home = home_in(folder)
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "endpoints.toml").write_text(os.environ[ENDPOINTS_ENV], encoding="utf-8")
+    corpus, queries = corpus_of([f"text number {name}" for name in NAMES]), Queries(("q",), ("what",))
+    by_model.ModelJudge.grade = acknowledge(
+        by_model.ModelJudge.grade, lambda _self, _query, text, *_: [text.split()[-1]], say=say
+    )
+    JudgingLog.add = acknowledge(
+        JudgingLog.add, kept_names=lambda _, judgements: [NAMES[corpus.position[j.document]] for j in judgements],
+        say=say,
+    )  # fmt: skip
+    log, judge = JudgingLog(folder / "by_model.sqlite"), by_model.make_judge("mine")
+    by_model.judge_by_model(log, judge, [("q", doc_id) for doc_id in corpus.ids], queries, corpus)
+    answers = log.read().of_model(judge.name)
+    return digest_of([f"{pair} {answer.grade}" for pair, answer in sorted(answers.items())])
+
+
+def _read_judged_by_model(folder: Path) -> set[str]:
+    corpus, judged = corpus_of(list(NAMES)), JudgingLog(folder / "by_model.sqlite").read()
+    return {NAMES[corpus.position[judgement.document]] for judgement in judged.model_judgements}
+
+
 def _put(folder: Path, say: Say) -> str:
     for name in NAMES:
         if cache.get("things", name) is None:
@@ -270,6 +294,8 @@ def _read_loaded(folder: Path) -> set[str]:
     return {str(start) for start in range(0, ROWS, BATCH) if positions.issuperset(range(start, start + BATCH))}
 
 
+SERVED = ("model judge", "store load")
+"""Operations that need a server."""
 OPERATIONS = {
     "embed": Operation(_embed, _read_embedded),
     "tune": Operation(_tune, _cells_in("tuned.db")),
@@ -277,6 +303,7 @@ OPERATIONS = {
     "train": Operation(_train, _read_trained),
     "feedback": Operation(_vote, _read_voted),
     "judgements": Operation(_judge, _read_judged),
+    "model judge": Operation(_judge_by_model, _read_judged_by_model),
     "store load": Operation(_load, _read_loaded),
     "cache": Operation(_put, _read_cached),
 }
