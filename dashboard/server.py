@@ -282,6 +282,7 @@ def _prepare_server(browser: bool, server: Listening, is_silent: bool) -> None:
             break
         time.sleep(0.05)
     address = f"http://{workers.format_host(server.local_address)}:{port}{server.base}"
+    # A parent process has said where its workers are, and a notebook shows the page itself.
     if not is_silent:
         # Nobody may read: a closed terminal must not keep the corpora from loading.
         with contextlib.suppress(OSError):

@@ -62,6 +62,7 @@ def plot_effects(
             **build_tooltip(f"{effect_name}: {decimal(effect.value)}{interval}"),
         )
         row_labels.append(f"{effect_name}  <b>{decimal(effect.value)}</b>")
+        # The paper's number is part of the axis: a claim far from what was measured has to be seen as far.
         if claimed_values := find_claimed_values(effect.name):
             interval_ends += claimed_values
             _add_claimed(figure, claimed_values, y_row, is_dark)

@@ -132,6 +132,7 @@ def pack_query(
     base = None if baseline in decoders else packing.pack_decoder(baseline, 0)[0]
     # Decoders are part of the view's key, as two views of a notebook may show one query by different ones.
     view_key = digest_of([query_key, *(decoder.label for decoder in decoders)])[:16]
+    # All documents are here, so the distribution of their relevance is known.
     floor = find_topic_floor(space, query.vectors[0], k)
     data = build_tiles(view_key, k, len(relevant_ids), tiles, base=base, floor=floor)
     return PackedQuery(query_id=query.ids[0], text=text, tiles=data, answers=packing.answers)

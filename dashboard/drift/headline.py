@@ -24,6 +24,7 @@ def draw_state(history: DriftHistory, step: int) -> None:
     """
     measured = [drift for drift in history.drifts if drift.step <= step]
     badges = [] if history.is_live else [":violet-badge[:material/science: Simulated]"]
+    # A job may still measure, the newest steps first.
     if measured:
         drift = max(measured, key=lambda candidate: candidate.step)
         badges += _format_lights(drift)

@@ -75,6 +75,7 @@ def build_page(report: Report) -> str:
 
 def _format_wall(report: Report) -> str:
     """Format a square for each claim as HTML, by paper and verdict; each is a link that opens its claim."""
+    # Links, as the file has no script of its own: a browser opens the claim that contains the target.
     wall_parts = [WALL_CSS]
     for paper, squares in list_squares(report).items():
         links = []

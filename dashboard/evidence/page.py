@@ -51,6 +51,7 @@ def draw_evidence() -> None:
 def _draw_wall(report: Report) -> None:
     """Draw a square for each claim, by paper and verdict, and below them the claim of the square that was clicked."""
     rows = {row.claim.id: row for row in report.rows}
+    # The component knows colours of the theme alone, not verdicts.
     groups = {}
     for paper, squares in list_squares(report).items():
         groups[paper] = [

@@ -99,6 +99,7 @@ def find_floor(loaded: Loaded, question: Question) -> float | None:
     """
     if loaded.reach is not None:
         return None
+    # Every run of the page asks for it, and all documents are read for it.
     floors: Memo[tuple[Any, ...], float | None] = _memo(loaded, "floors", MAX_CACHED_ANSWERS)
     cache_key = (*_question_key(loaded, question), question.k)
     if cache_key not in floors:

@@ -78,6 +78,7 @@ def advise(report: Report) -> list[str]:
     for advice in ADVICE:
         claims = [rows[claim_id] for claim_id in advice.claim_ids if claim_id in rows]
         effects = [effect for row in claims for effect in row.ruling.effects if advice.part in effect.name]
+        # Without a sign a difference is not told from none: its value would be read as a finding.
         differences = [f"{signed(effect.value, 1)} on {_set_of(effect)}" for effect in effects if effect.sign]
         open_sets = [_set_of(effect) for effect in effects if not effect.sign]
         outcomes = []
@@ -109,6 +110,7 @@ def list_squares(report: Report) -> dict[str, list[ClaimSquare]]:
     """Return the squares of each paper, by its name: claims sorted by verdict, from the best to none."""
     ranks = {verdict: rank for rank, verdict in enumerate(SHORT_VERDICTS)}
     squares: dict[str, list[ClaimSquare]] = {}
+    # The sort is stable, so that claims of one verdict stay in the order of the paper.
     for row in sorted(report.rows, key=lambda judged: ranks[judged.short]):
         title = f"{row.claim.id}, {row.short}: {row.claim.sentence}"
         square = ClaimSquare(row.claim.id, row.short, VERDICT_SIGNS[row.short], title)

@@ -29,6 +29,7 @@ def find_topic_floor(space: Space, query: torch.Tensor, k: int) -> float | None:
         # The same documents for every query, drawn at random as a corpus may be sorted by topic.
         rows = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:MAX_COMPARED].sort().values
         vectors = vectors[rows.to(vectors.device)]
+    # Rounding may order two documents at the percentile otherwise, which moves it by as little as they differ.
     scores = vectors @ query.to(vectors.device, vectors.dtype)
     n_on_topic = math.ceil(ON_TOPIC_SHARE * len(rows))
     last_row = int(rows[scores.topk(n_on_topic).indices[-1].cpu()])
