@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
     from engine.views.redundancy import Redundancy
 
-HEIGHTS_PX = {1: 470, 2: 430, 3: 320}
-"""By the number of sets: cells are square, so more heat maps side by side are lower."""
-HEAT_MAP_GAP = 0.05
+HEIGHTS_PX = {1: 490, 2: 450, 3: 360}
+"""Height of a row by the number of its heat maps, the most that fit among them: cells are square."""
+HEAT_MAP_GAP, TITLE_PX = 0.05, 44
 MAX_TICKED_RANKS = 12
 """Up to this many documents every rank has a tick, else every fifth."""
 
@@ -34,19 +35,24 @@ def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], is_dark: bool) 
     colours = {"colorscale": "Cividis", "cmin": 0, "cmax": 1, "colorbar": colour_bar}
     layout: dict[str, Any] = {"hoverdistance": 40, "annotations": [], "coloraxis": colours}
     traces: list[dict[str, Any]] = []
-    # Heat maps share the width of the figure, with gaps between them.
-    width = (1 - HEAT_MAP_GAP * (len(sets) - 1)) / max(1, len(sets))
+    n_columns = min(len(sets), max(HEIGHTS_PX)) or 1
+    n_rows, row_px = math.ceil(len(sets) / n_columns), HEIGHTS_PX[n_columns]
+    # Heat maps of a row share the width of the figure, with gaps between them; each has its title above it.
+    width, title_share = (1 - HEAT_MAP_GAP * (n_columns - 1)) / n_columns, TITLE_PX / (row_px * max(1, n_rows))
     for position, (selector, title, redundancy) in enumerate(sets):
+        row, column = divmod(position, n_columns)
         # Plotly calls the first axes x and y, later ones x2, y2 and so on.
-        axis, left_edge = str(position + 1) if position else "", position * (width + HEAT_MAP_GAP)
+        axis, left_edge = str(position + 1) if position else "", column * (width + HEAT_MAP_GAP)
+        bottom, top = 1 - (row + 1) / n_rows, 1 - row / n_rows - title_share
         traces += _build_traces(redundancy, {"xaxis": f"x{axis}", "yaxis": f"y{axis}"})
-        layout[f"xaxis{axis}"], layout[f"yaxis{axis}"] = _build_axes(len(redundancy.rows), axis, left_edge, width)
-        layout["annotations"].append(_build_title(selector, title, left_edge + width / 2, is_dark))
+        x_axis, y_axis = _build_axes(len(redundancy.rows), axis, left_edge, width)
+        layout[f"xaxis{axis}"], layout[f"yaxis{axis}"] = x_axis, y_axis | {"domain": [bottom + title_share / 2, top]}
+        layout["annotations"].append(_build_title(selector, title, redundancy, left_edge + width / 2, top, is_dark))
     # Plotly checks one figure from plain values several times faster than the same made step by step.
     return apply_layout(
         Figure(data=traces, layout=layout),
-        height=HEIGHTS_PX.get(len(sets), min(HEIGHTS_PX.values())),
-        margin={"l": 28, "r": 10, "t": 32, "b": 24},
+        height=row_px * max(1, n_rows),
+        margin={"l": 28, "r": 10, "t": 10, "b": 10},
     )
 
 
@@ -69,7 +75,7 @@ def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str
     cell_values = similarity[cell_rows, cell_columns].tolist()
     for first, second, value in zip(cell_rows.tolist(), cell_columns.tolist(), cell_values, strict=True):
         pair_ids.append(f"{redundancy.rows[first]}:{redundancy.rows[second]}")
-        hover_texts.append(f"{names[first]}<br>{names[second]}<br>similarity {value:.3f}")
+        hover_texts.append(f"{names[first]}<br>{names[second]}<br>cosine {value:.3f}")
     # A heat map's cells cannot be clicked everywhere; unseen points on them can.
     cells = {"type": "heatmap", "x": ranks, "y": ranks, "z": values.tolist(), "coloraxis": "coloraxis"}
     points = {
@@ -106,9 +112,14 @@ def _build_axes(size: int, axis: str, start: float, width: float) -> tuple[dict[
     return x_axis, y
 
 
-def _build_title(selector: str, title: str, x: float, is_dark: bool) -> dict[str, Any]:
-    """Build the title above a heat map, with the decoder's symbol; x: its centre."""
+def _build_title(
+    selector: str, title: str, redundancy: Redundancy, x: float, y: float, is_dark: bool
+) -> dict[str, Any]:
+    """Build the title above a heat map, with the decoder's symbol and figures; x, y: its centre and its lower edge."""
     style, font = method_style(selector), {"color": INK.colour(is_dark), "size": 14}
-    text = f'<span style="color: {style.colour(is_dark)}">{style.sign}</span> {escape(title)}'
-    anchor = {"x": x, "y": 1, "xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "bottom", "yshift": 4}
-    return anchor | {"text": text, "showarrow": False, "font": font}
+    heading = f'<span style="color: {style.colour(is_dark)}">{style.sign}</span> {escape(title)}'
+    figures = (
+        f"{redundancy.close} of {redundancy.pairs:,} pairs ≥ {redundancy.threshold:.2f}, mean {redundancy.mean:.2f}"
+    )
+    anchor = {"x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "bottom", "yshift": 2}
+    return anchor | {"text": f"{heading}<br>{figures}", "showarrow": False, "font": font}

@@ -46,12 +46,10 @@ class View:
 
 
 VIEWS = {
-    view_names.RESULTS: View(results.draw_lists),
-    view_names.TABLE: View(results.draw_table_view),
+    view_names.RESULTS: View(results.draw_results, results.draw_options),
     view_names.MAP: View(map_view.draw_map_view, map_view.draw_options, needs_documents=True),
     view_names.REDUNDANCY: View(redundancy.draw_redundancy, redundancy.draw_options),
     view_names.WEIGHTS: View(weights.draw_weights, needs_documents=True),
-    view_names.METRICS: View(results.draw_metrics),
     view_names.CHECK_UP: View(checkup.draw_check_up, needs_documents=True),
 }
 

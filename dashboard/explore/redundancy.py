@@ -30,12 +30,12 @@ from engine.views.redundancy import Redundancy, redundancy
 PAIR_PX, TEXT_PX = 216, 130
 MAX_SET_ROWS, MAX_COMPARED = 12, 60
 MAX_SETS = 3
-"""Sets that fit side by side at 1440 pixels, including the baseline's."""
+"""Sets that fit side by side at 1440 pixels, including the baseline's; more of them are in further rows."""
 PAIR_KEY, SETS_KEY = "redundancy.pair", "redundancy.beside"
 
 
 def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw the choice of decoders to compare with the baseline, unless all of them fit side by side.
+    """Draw the choice of decoders to compare with the baseline, unless all of them fit in one row.
 
     baseline: name of the baseline's answer
     """
@@ -46,7 +46,7 @@ def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
     st.session_state[SETS_KEY] = _list_sets(answers, baseline)[1:]  # without the baseline, the first
     label, titles = f"Beside {answers[baseline].title}", {name: answers[name].title for name in other_names}
     look = {"label_visibility": "collapsed", "placeholder": label, "width": 320}
-    options: Any = {"max_selections": MAX_SETS - 1, "key": SETS_KEY, "persist_state": "session"} | look
+    options: Any = {"key": SETS_KEY, "persist_state": "session"} | look
     st.multiselect(label, other_names, format_func=titles.__getitem__, **options)
 
 
@@ -56,17 +56,17 @@ def _list_others(answers: Mapping[str, Answer], baseline: str) -> list[str]:
 
 
 def _list_sets(answers: Mapping[str, Answer], baseline: str) -> list[str]:
-    """Return the names of the answers compared side by side, the baseline first, at most MAX_SETS."""
+    """Return the names of the answers that are compared, the baseline first: all unless a person has picked some."""
     other_names = _list_others(answers, baseline)
     if len(other_names) < MAX_SETS:
         return [baseline, *other_names]
     # A decoder that is no longer compared cannot stay selected.
-    picked_names = st.session_state.get(SETS_KEY, other_names[: MAX_SETS - 1])
+    picked_names = st.session_state.get(SETS_KEY, other_names)
     return [baseline, *(name for name in other_names if name in picked_names)]
 
 
 def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw how similar the documents within each set are: heat maps, statistics, and the clicked pair.
+    """Draw how similar the documents within each set are: heat maps with their figures, and the clicked pair.
 
     answers: by selector in display order, including the baseline's; baseline: its name.
     """
@@ -82,20 +82,20 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
         return
     picked = live_plot.plot(plot_redundancy(heat_maps, live_plot.is_dark()), "redundancy.map", file="redundancy")
     _open_clicked(loaded, question, picked)
-    for name, column in zip(sets, st.columns(len(sets), gap="small"), strict=True):
-        similarity = sets[name]
-        summary = "fewer than two documents"
-        if similarity.pairs:
-            summary = f"mean {similarity.mean:.3f}, highest {similarity.most:.3f}, {similarity.close} of "
-            summary += f"{similarity.pairs:,} pairs at {similarity.threshold:g} or more"
-        column.caption(f"{answers[name].title}: {summary}")
+    for name, values in sets.items():
+        if not values.pairs:
+            st.caption(f"{answers[name].title}: fewer than two documents")
     # Heat maps of more documents are illegible, and quadratic in size.
     if question.k > MAX_COMPARED:
         st.caption(f"The first {MAX_COMPARED} documents of each set.")
     panel = st.container()
-    for name, column in zip(sets, make_grid(len(sets), "redundancy-sets"), strict=True):
-        with column:
-            _draw_set(loaded, question, name, answers[name], sets[name])
+    names = list(sets)
+    for first in range(0, len(names), MAX_SETS):
+        row_names = names[first : first + MAX_SETS]
+        row_key = "redundancy-sets" if not first else f"redundancy-sets-{first}"
+        for name, column in zip(row_names, make_grid(len(row_names), row_key), strict=True):
+            with column:
+                _draw_set(loaded, question, name, answers[name], sets[name])
     with panel:
         _draw_pair(loaded, question, answers, sets)
 
@@ -181,7 +181,7 @@ def _draw_pair(
                 with st.container(height=TEXT_PX, border=False, key=f"redundancy.text.{letter}"):
                     st.text(document_panel.get_body(loaded, row_index))
         with ranks:
-            st.caption(f"similarity of A and B: {similarity:.4f}")
+            st.caption(f"Cosine of A and B: {similarity:.2f}")
             rank_column = number_column(width=60, help="Its rank in the decoder's set")
             rank_columns = [pd.array([s.rank(row_index) for s in sets.values()], dtype="Int64") for row_index in pair]
             titles = [answers[name].title for name in sets]

@@ -1,4 +1,4 @@
-"""The Results, Table and Figures views: ranked lists that follow the tiles, all documents, all metrics."""
+"""The Results view: ranked lists that follow the tiles, or all documents in a table with all metrics below."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +16,7 @@ from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question, query_key
 from dashboard.widgets import confirm, live_feedback, vote_buttons
+from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import (
     CLICKABLE,
     MAX_TABLE_ROWS,
@@ -33,6 +34,8 @@ from engine.views.decision import read_scores
 from engine.views.sets import Place, card, find_missed, merge_rankings
 from engine.wording import visible
 
+FORM_KEY, LISTS, TABLE = "results.form", "Lists", "Table"
+"""Session key of the form in which sets are drawn, and its values, the default first."""
 MAX_MISSED = 6
 """Named missed documents; the remaining ones are counted."""
 MAX_UNPINNED = 3
@@ -41,11 +44,32 @@ FIGURE_SPACE = "\u2007"
 """As wide as a digit, so that ranks of one and two digits sort and align as numbers."""
 
 
-def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw each decoder's ranked list, the relevant documents that all missed, and the open document.
+def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
+    """Draw the choice between lists and a table; the arguments, which options of all views take, are not used."""
+    choose("Form", (LISTS, TABLE), FORM_KEY)
 
-    Clicks and votes in the lists come back as messages of the browser's component. baseline: unused, as every view of
-    the answers is called alike
+
+def draw_results(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
+    """Draw the decoders' sets, as ranked lists or in one table, and beside them the open document.
+
+    baseline: name of the answer with which the others are compared
+    """
+    if st.session_state.get(FORM_KEY) == TABLE:
+        _draw_merged(loaded, question, answers, baseline)
+        metrics = st.expander("All metrics", key="results.metrics", on_change="rerun")
+        # Closed, they cost nothing.
+        if metrics.open:
+            with metrics:
+                _draw_metrics(loaded, question, answers, baseline)
+    else:
+        _draw_lists(loaded, question, answers)
+    _draw_side(loaded, question, answers)
+
+
+def _draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
+    """Draw each decoder's ranked list, and the relevant documents that all missed.
+
+    Clicks and votes in the lists come back as messages of the browser's component.
     """
     document = document_panel.current_document(loaded, question)
     # None instead of {} leaves out the buttons to vote.
@@ -82,16 +106,9 @@ def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
         rankings = read_column(answers.values(), "ranking")
         missed_docs = find_missed(loaded.space, question.vector, question.id, rankings, question.qrels)
     _draw_missed("Missed by all: ", missed_docs)
-    _draw_side(loaded, question, answers)
 
 
-def draw_table_view(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw one table of all sets, and at the side the open document."""
-    _draw_merged(loaded, question, answers, baseline)
-    _draw_side(loaded, question, answers)
-
-
-def draw_metrics(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:
+def _draw_metrics(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
     """Draw the metrics of each decoder's set as a table, a row per decoder.
 
     baseline: name of the answer with which the column Overlap compares the others

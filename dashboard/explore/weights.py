@@ -8,6 +8,7 @@ from dashboard.charts.weights import plot_weights
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
+from dashboard.session.decoders import add_selector
 from dashboard.session.query import Question
 from dashboard.widgets.choices import choose
 from dashboard.widgets.weights import L1_AXIS_RANGE, NO_WEIGHT_TEXT, compute_path, draw_solver
@@ -26,8 +27,12 @@ def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answe
     """
     names = [name for name in answers if answers[name].stage.has_weights()]
     if not names:
-        titles = [spec.title for spec in methods("selector").values() if spec.cls.has_weights()]
-        st.info(f"None of these decoders weighs its documents. Choose {' or '.join(titles)} above.")
+        specs = {name: spec for name, spec in methods("selector").items() if spec.cls.has_weights()}
+        st.info("None of these decoders weighs its documents.")
+        for name, spec in specs.items():
+            st.button(
+                f"Add {spec.title}", key=f"weights.add.{name}", type="primary", on_click=add_selector, args=(name,)
+            )
         return
     # The choice is drawn only if there is one.
     name = choose("Of", names, "weights.of", show_label=True, persist=False) if len(names) > 1 else names[0]

@@ -42,6 +42,11 @@ def list_chosen() -> list[str]:
     return [name for name in methods("selector") if name in picked_names]
 
 
+def add_selector(name: str) -> None:
+    """Have Explore compare one more selector; for a callback."""
+    st.session_state[DECODERS_KEY] = [*list_chosen(), name]
+
+
 def list_default_selectors() -> list[str]:
     """Return the names of the selectors that Explore compares where nobody has chosen some: the first two."""
     return list(methods("selector"))[:2]

@@ -122,4 +122,4 @@ def test_a_cell_of_the_redundancy_map_opens_both_documents(page, server):
     }}"""
     )
     page.mouse.click(*shown_documents[:2])
-    page.get_by_text(f"similarity of A and B: {shown_documents[2]:.4f}").wait_for(timeout=WAIT)
+    page.get_by_text(f"Cosine of A and B: {shown_documents[2]:.2f}").wait_for(timeout=WAIT)

@@ -8,7 +8,9 @@ from urllib.parse import urlencode
 import pytest
 
 from dashboard.explore.page import VIEWS
+from dashboard.explore.results import LISTS, TABLE
 from dashboard.server import HEALTH_PATH
+from dashboard.session.view_names import RESULTS
 from dashboard.sharing.dialogs import EXPORT, LINK
 from dashboard.sharing.dialogs import VIEWS as SAVED
 from dashboard.theory.page import GROUPS
@@ -112,17 +114,17 @@ def hover_over_points(page, assert_nothing_acts, max_points=60):
 def visit_explore(page, assert_nothing_acts, url):
     page.goto(url)
     settle(page)
-    for name in VIEWS:
+    for name in (*VIEWS, RESULTS, TABLE):
         view(page, name)
         idle(page)
         page.wait_for_timeout(500)
         assert_nothing_acts(name)
-        if name == "Table":
+        if name == TABLE:
             # Streamlit's CSV would hold live formulas; its other buttons stay.
             page.get_by_test_id("stDataFrame").first.hover()
             page.get_by_role("button", name="Search").first.wait_for(timeout=WAIT)
             assert not page.get_by_role("button", name="Download as CSV").count()
-    view(page, next(iter(VIEWS)))
+    view(page, LISTS)
     settle(page)
     for row in page.locator(".list .document[data-rank]").all()[:12]:
         row.hover()

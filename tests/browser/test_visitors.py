@@ -21,7 +21,7 @@ VISITORS, TABLES = 4, 5
 HOUR = int(os.environ.get("FRONTIER_TEST_ROUNDS", 1200))
 """Rounds in which each visitor does something, about an hour of them on two cores."""
 PAGES = ("Explore", "Trade-off", "Tune", "Drift", "Theory", "Data")
-VIEWS = ("Results", "Table", "Map", "Redundancy", "All metrics")
+VIEWS = ("Table", "Lists", "Map", "Redundancy", "Results")
 FONDEST = ("slide", "slide", "slide", "step", "step", "ask", "look", "look", "wander", "load", "vote")
 
 

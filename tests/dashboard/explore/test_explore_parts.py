@@ -10,7 +10,8 @@ from dashboard.charts.palette import method_style
 from dashboard.charts.redundancy import MAX_TICKED_RANKS, plot_redundancy
 from dashboard.components.live_plot import Picked
 from dashboard.explore.document_panel import OpenDocument
-from dashboard.session.view_names import REDUNDANCY, RESULTS, TABLE
+from dashboard.explore.results import FORM_KEY, LISTS, TABLE
+from dashboard.session.view_names import REDUNDANCY, RESULTS
 from engine.views import decision
 from engine.views import redundancy as redundancy_views
 from engine.views import sets as set_views
@@ -62,7 +63,7 @@ def test_figures_of_the_tiles_are_those_of_the_answers(loaded, asked):
 
 def test_one_table_holds_the_union_of_all_sets(loaded, asked):
     answers = answers_of(loaded, asked, NAMES)
-    app = draw_view(TABLE, loaded, asked, answers, reading=reading(loaded))
+    app = draw_view(RESULTS, loaded, asked, answers, reading=reading(loaded), **{FORM_KEY: TABLE})
     (merged,) = tables(app, "Sets")
     union = {row for a in answers.values() for row in a.ranking.rows()}
     assert len(merged) == len(union) and {"✓", "Relevance"} <= set(merged.columns) and not sets(app)
@@ -75,8 +76,8 @@ def test_one_table_holds_the_union_of_all_sets(loaded, asked):
 def test_ticks_are_absent_without_judgements(loaded):
     asked = question_of(loaded, judged=False)
     answers = answers_of(loaded, asked, NAMES[:2])
-    for view in (RESULTS, TABLE):
-        app = draw_view(view, loaded, asked, answers, reading=reading(loaded))
+    for form in (LISTS, TABLE):
+        app = draw_view(RESULTS, loaded, asked, answers, reading=reading(loaded), **{FORM_KEY: form})
         assert not tables(app, "✓") and not [c for c in app.caption if "judged" in c.value]
         assert component(app, "explore.tiles")["judged"] == 0 and not any(
             t["now"]["right"] for t in tiles(app).values()
@@ -161,8 +162,9 @@ def test_redundancy_shows_statistics_and_the_nearest_above(loaded, asked):
     for (name, answer), shown in zip(answers.items(), near, strict=True):
         similar = redundancy_views.redundancy(loaded.space, answer.ranking)
         pairs = similar.similarity[np.triu_indices(6, 1)]
-        expected = f"mean {pairs.mean():.3f}, highest {pairs.max():.3f}, {(pairs >= 0.9).sum()} of 15 pairs"
-        assert any(c.value.startswith(f"{answer.title}: {expected}") for c in app.caption), name
+        figure = plot_redundancy([(name, answer.title, similar)], False)
+        expected = f"{answer.title}<br>{(pairs >= 0.9).sum()} of 15 pairs ≥ 0.90, mean {pairs.mean():.2f}"
+        assert figure.layout.annotations[0].text.endswith(expected), name
         assert shown["Similarity"].isna().tolist() == [True] + [False] * 5
     rows = redundancy_views.redundancy(loaded.space, answers["top_k"].ranking).closest
     assert {loaded.space.corpus.texts[row] for row in rows} <= {t.value for t in app.text}
@@ -177,7 +179,7 @@ def test_clicked_cell_opens_both_documents(loaded, asked):
     (ranks,) = tables(app, "B")
     assert (ranks["A"][1], ranks["B"][1]) == (3, 1)
     value = float(loaded.space.vectors[rows[2]].double() @ loaded.space.vectors[rows[0]].double())
-    assert f"similarity of A and B: {value:.4f}" in [c.value for c in app.caption]
+    assert f"Cosine of A and B: {value:.2f}" in [c.value for c in app.caption]
     for bad in ("1:999", "x:y", "3", "1:2:3", ""):
         app = draw_view(REDUNDANCY, loaded, asked, answers, **{"redundancy.map.picked": Picked(bad, clicks=1)})
         closest = max(
@@ -201,10 +203,26 @@ def test_heat_map_clips_its_colours_and_not_its_numbers(dark):
         f"{similar.rows[i]}:{similar.rows[j]}": similar.similarity[i, j] for i in range(8) for j in range(8) if i != j
     }
     for ident, text, x, y in zip(points.customdata, points.hovertext, points.x, points.y, strict=True):
-        assert text.endswith(f"similarity {pairs[ident]:.3f}") and cells.z[y - 1][x - 1] == pairs[ident]
+        assert text.endswith(f"cosine {pairs[ident]:.3f}") and cells.z[y - 1][x - 1] == pairs[ident]
         assert "<img" not in text and "$" not in text
     assert all("<b>" not in a.text and "$" not in a.text for a in figure.layout.annotations)
     assert figure.layout.yaxis2.scaleanchor == "x2" and figure.layout.xaxis.domain[1] < figure.layout.xaxis2.domain[0]
+
+
+def test_every_decoder_has_a_heat_map_and_more_than_three_stand_in_rows():
+    loaded = corpus()
+    asked = question_of(loaded)
+    answers = answers_of(loaded, asked, ["top_k", "mmr", "dpp", "nnn", "vrsd"])
+    sets = [(n, a.title, redundancy_views.redundancy(loaded.space, a.ranking)) for n, a in answers.items()]
+    layout = plot_redundancy(sets, False).layout
+    x_starts = [round(layout[f"xaxis{i or ''}"].domain[0], 3) for i in (0, 2, 3, 4, 5)]
+    tops = [round(layout[f"yaxis{i or ''}"].domain[1], 3) for i in (0, 2, 3, 4, 5)]
+    assert x_starts[:2] == x_starts[3:] and len(set(tops)) == 2 and tops[0] > tops[3] > 0
+    assert (
+        len(layout.annotations)
+        == 5
+        == len(tables(draw_view(REDUNDANCY, loaded, asked, answers), "Nearest already chosen"))
+    )
 
 
 def test_heat_map_of_many_names_every_fifth_rank():

@@ -252,8 +252,8 @@ def test_other_screens_work_on_the_corpus_that_feedback_made(folder):
 def test_text_of_documents_is_no_markup(folder):
     app, _ = explore(folder)
     press(app, "vote.down")
-    for view in ("Results", "Table"):
-        pick(app, "View", view)
+    for form in ("Lists", "Table"):
+        pick(app, "Form", form)
         assert_plain(app, *HOSTILE)
     labels = [e.label for kind in (app.button, app.toggle) for e in kind]
     assert labels and not [label for label in labels if any(bad in label for bad in HOSTILE)]

@@ -7,11 +7,12 @@ import torch
 
 import engine
 from dashboard.charts.frontier import FrontierChart, plot_frontier
+from dashboard.explore.results import FORM_KEY, TABLE
 from dashboard.services import sweeps
 from dashboard.session import answers, decoders
 from dashboard.session.answers import Answer
 from dashboard.session.decoders import RERANK, RETRIEVE, describe_scorers, format_title, list_scorers, role_key
-from dashboard.session.view_names import RESULTS, TABLE
+from dashboard.session.view_names import RESULTS
 from engine.decoder import Decoder, decode, score_candidates, select_from
 from engine.evaluation.frontier import frontier, select_best_per_method
 from engine.evaluation.paired import format_decoder
@@ -139,7 +140,7 @@ def test_sets_and_reasons_show_the_scorers_own_relevance():
     by = f"{SCORERS[OTHER].title} {saw.score[rows[-1]].item():.3f}, rank {int(saw.ranks[rows[-1]]):,}"
     assert [t.value.endswith(by) for t in drawn_.text].count(True) == 1
     assert SCORERS[OTHER].title in shown[PICKED].title
-    merged = pages.tables(draw_view(TABLE, loaded, asked, shown), "Sets")[0]
+    merged = pages.tables(draw_view(RESULTS, loaded, asked, shown, **{FORM_KEY: TABLE}), "Sets")[0]
     assert "Inner product" in merged and "Relevance" not in merged
 
 
@@ -172,10 +173,13 @@ def test_the_first_selector_behind_another_scorer_stands_beside_the_baseline():
         t["baseline"] for t in pages.tiles(app).values()
     )
     assert pages.baseline(app) == pages.sets(base)[0] != pages.sets(app)[0]
-    for view in ("Map", "Redundancy", "All metrics", "NNN weights"):
+    for view in ("Map", "Redundancy", "NNN weights", "Results"):
         pages.pick(app, "View", view)
-        if view == "All metrics":
-            named = app.dataframe[0].value["Decoder"].tolist()
+        if view == "Results":
+            pages.pick(app, "Form", "Table")
+            app.session_state["results.metrics"] = True
+            pages.run(app)
+            named = pages.column(app, "Decoder")
             first, picked = SELECTORS[FIRST].title, SELECTORS[PICKED].title
             assert named == [first, f"{SCORERS[OTHER].title} → {first}", picked]
 
