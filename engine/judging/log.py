@@ -214,7 +214,7 @@ class JudgingLog(EventLog):
         for event_number, event in enumerate(events, n_folded + 1):
             try:
                 self._judged.add_event(event_number, event)
-            except (ValueError, TypeError, KeyError) as error:
+            except (ValueError, TypeError, KeyError, ArithmeticError) as error:
                 raise DataError(f"{self.path} event {event_number} is no judgement ({error})") from None
 
     def _forget(self) -> None:

@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import re
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -315,6 +316,11 @@ def loading(label: str, folder: Path, required_kind: str) -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise NoRoomError(f"the device has no room for the {label}; use device='cpu'") from None
     except Exception as error:  # a foreign folder can make the loader raise anything
+        # The library builds its classes' documentation from docstrings when it is imported.
+        if sys.flags.optimize >= 2:
+            raise FrontierError(
+                f"the {label} cannot be loaded: its library needs docstrings, which python -OO strips; run without -OO"
+            ) from error
         raise FrontierError(
             f"the {label} cannot be loaded from {folder}: {hub.first_line(error)}. It must be a sentence-transformers "
             f"{required_kind} needs no code of its own"

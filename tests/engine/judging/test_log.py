@@ -160,8 +160,8 @@ def test_a_log_of_votes_is_no_log_of_judgements(tmp_path):
     [
         ('{"query": "q", "document": "d", "grade": 9}', "is no judgement .grade must be"),
         ('{"query": 1, "text": "x"}', "is no judgement"),
-        ("[]", "is no judgement"),
-        ("3", "is no judgement"),
+        ("[]", "is not as Frontier writes it"),
+        ("3", "is not as Frontier writes it"),
         (None, "is not as it was written; the 1 before it are whole"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -241,3 +242,10 @@ def test_the_count_of_long_texts_is_kept(monkeypatch):
     assert count_truncated(texts) == 2
     monkeypatch.setattr(encoder_model.ModelSource, "over_limit", None)
     assert count_truncated(texts) == 2
+
+
+def test_python_without_docstrings_is_named_where_the_library_cannot_load(monkeypatch, tmp_path):
+    monkeypatch.setattr(encoder_model, "sys", SimpleNamespace(flags=SimpleNamespace(optimize=2)))
+    loading = encoder_model.loading("encoder 'x'", tmp_path, "model that")
+    with pytest.raises(FrontierError, match="run without -OO"), loading:
+        raise ValueError("No `Args` or `Parameters` section is found in the docstring")
