@@ -82,6 +82,8 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
         return
     picked = live_plot.plot(plot_redundancy(heat_maps, live_plot.is_dark()), "redundancy.map", file="redundancy")
     _open_clicked(loaded, question, picked)
+    threshold = next(iter(sets.values())).threshold
+    st.caption(f"Above each: near-duplicate pairs (cosine of {threshold:.2f} or more) of all pairs of the set.")
     for name, values in sets.items():
         if not values.pairs:
             st.caption(f"{answers[name].title}: fewer than two documents")
