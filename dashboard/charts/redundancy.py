@@ -118,8 +118,7 @@ def _build_title(
     """Build the title above a heat map, with the decoder's symbol and figures; x, y: its centre and its lower edge."""
     style, font = method_style(selector), {"color": INK.colour(is_dark), "size": 14}
     heading = f'<span style="color: {style.colour(is_dark)}">{style.sign}</span> {escape(title)}'
-    figures = (
-        f"{redundancy.close} of {redundancy.pairs:,} pairs ≥ {redundancy.threshold:.2f}, mean {redundancy.mean:.2f}"
-    )
+    # Short, as on a phone three heat maps share the width.
+    figures = f'<span style="font-size: 12px">{redundancy.close} of {redundancy.pairs:,} pairs</span>'
     anchor = {"x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "bottom", "yshift": 2}
     return anchor | {"text": f"{heading}<br>{figures}", "showarrow": False, "font": font}
