@@ -110,6 +110,8 @@ def draw_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer
             if last is not None:
                 document = visible(loaded.space.corpus.ids[last.item])
                 st.text(f"Your last: {FEEDBACK_WORDS[last.kind, last.good]}, {shorten(document, MAX_DOCUMENT_LENGTH)}")
+                if (change := next((change for change in changes if change.row == last.item), None)) is not None:
+                    st.text(_describe_change(change))
                 st.button(
                     "Undo",
                     key="feedback.undo",
@@ -136,6 +138,20 @@ def _list_changes(loaded: Loaded, question: Question, answers: Mapping[str, Answ
     with limit_page_computations():
         rankings = {name: (earlier[name].ranking, answer.ranking) for name, answer in answers.items()}
         return before_after(origin.space, loaded.space, question.vector, rankings)
+
+
+def _describe_change(change: BeforeAfter) -> str:
+    """Describe what feedback has done to a document for a query, such as "0.550 → 0.540, still #2".
+
+    Its rank is that of the first decoder; one that is out both then and now has none.
+    """
+    earlier, later = next(iter(change.ranks.values()))
+    scores = f"{change.before:.3f} → {change.after:.3f}"
+    if earlier == later:
+        return scores if later is None else f"{scores}, still #{later}"
+    return (
+        f"{scores}, {'out' if later is None else f'#{later}'} instead of {'out' if earlier is None else f'#{earlier}'}"
+    )
 
 
 def _format_rank(rank: int | None) -> str:

@@ -1,5 +1,6 @@
 """Live feedback in a real browser: a thumb moves a document at once, Drift records it, undo gives back every bit."""
 
+import re
 from urllib.parse import urlencode
 
 import pytest
@@ -25,6 +26,7 @@ def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(pag
     until(page, lambda: first(page)[:2] == titles[::-1])
     assert scores(page)[1] == pytest.approx(first_scores[0] - 0.01, abs=0.0011) and scores(page)[0] == first_scores[1]
     page.get_by_text("Your last: thumb down").wait_for(timeout=WAIT)
+    page.get_by_text(re.compile(r"0\.\d{3} → 0\.\d{3}, #2 instead of #1")).wait_for(timeout=WAIT)
     idle(page)
     fingerprints = chip(page)
     assert fingerprints[0] == fingerprint != fingerprints[1], "what is searched is another corpus"
