@@ -10,6 +10,7 @@ from dashboard.charts.palette import method_look
 from dashboard.session.decoders import describe_scorers, format_title, has_default_scorers, make_baseline
 from engine.decoder import Decoder, ScoredCandidates, decode, score_candidates, select_from
 from engine.evaluation.paired import describe_guarantee, format_decoder
+from engine.evaluation.sweep.cell import decoder_to_json
 from engine.params import Param, Real, Whole, form_of, values_of
 from engine.space import Space
 from engine.stages import RELEVANCE_WEIGHT, Selector
@@ -125,7 +126,7 @@ def pack_query(
         space=space, query=query, key=query_key, k=k, relevant_ids=relevant_ids, known_answers=known_answers
     )
     baseline, tiles = make_baseline(None), list[dict[str, Any]]()
-    for (key, title), decoder in zip(name_decoders(decoders), decoders, strict=True):
+    for (key, title), decoder in zip(name_decoders(decoders, max_sliders), decoders, strict=True):
         packed, sliders = packing.pack_decoder(decoder, max_sliders)
         tiles.append(build_tile(key, title, decoder, packed, sliders, decoder == baseline))
     # Without a tile of its own, the baseline is packed for the comparison with the others.
@@ -185,16 +186,34 @@ def _select(space: Space, query: Embeddings, decoder: Decoder, candidates: Score
     return decode(decoder, space, query, k) if candidates is None else select_from(decoder.select, candidates, k)
 
 
-def name_decoders(decoders: Sequence[Decoder]) -> list[tuple[str, str]]:
-    """Return a key and a title for each decoder, different from those of the others."""
+def name_decoders(decoders: Sequence[Decoder], max_sliders: int | None = None) -> list[tuple[str, str]]:
+    """Return a key and a title for each decoder, different from those of the others.
+
+    max_sliders: of a decoder, None for all
+    """
     n_selectors = Counter(decoder.select.spec.name for decoder in decoders)
-    n_titles = Counter(map(format_title, decoders))
+    titles = list(map(format_title, decoders))
+    settings = [_format_fixed_settings(decoder, max_sliders) for decoder in decoders]
+    for position, title in enumerate(tuple(titles)):
+        alike = {setting for other, setting in zip(map(format_title, decoders), settings, strict=True) if other == title}
+        if len(alike) > 1:
+            titles[position] = settings[position]
+    n_titles, n_numbered = Counter(titles), Counter[str]()
     names = []
-    for position, decoder in enumerate(decoders):
-        selector, title = decoder.select.spec.name, format_title(decoder)
+    for position, (decoder, title) in enumerate(zip(decoders, titles, strict=True)):
+        selector = decoder.select.spec.name
         key = selector if n_selectors[selector] == 1 else f"{selector}.{position}"
-        # Two settings of one selector are told apart by their values.
+        # A title with the value of λ would be wrong after the first drag, and the tile shows it anyway.
         if n_titles[title] > 1:
-            title = format_decoder(decoder, with_scorers=not has_default_scorers(decoder))
+            n_numbered[title] += 1
+            title = f"{title} ({n_numbered[title]})"
         names.append((key, title))
     return names
+
+
+def _format_fixed_settings(decoder: Decoder, max_sliders: int | None) -> str:
+    """Format a decoder for people without the parameters that its tile's sliders change."""
+    stages = decoder_to_json(decoder)
+    dragged = {param.name for param, _ in list_sliders(decoder.select)[:max_sliders]}
+    stages["select"] = {name: value for name, value in stages["select"].items() if name not in dragged}
+    return format_decoder(stages, with_scorers=not has_default_scorers(decoder))

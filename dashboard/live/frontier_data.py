@@ -20,7 +20,7 @@ from dashboard.charts.frontier import (
 )
 from dashboard.charts.palette import method_look, method_style
 from dashboard.charts.verdict_data import build_verdict_data, list_headlines
-from dashboard.components.tile_data import list_sliders
+from dashboard.components.tile_data import list_sliders, name_decoders
 from dashboard.session.decoders import make_baseline
 from dashboard.session.tradeoff import N_VALUES, X_METRIC, Y_METRIC
 from engine.decoder import Decoder
@@ -120,7 +120,7 @@ def build_frontier_data(measured: MeasuredDecoders, decoders: Mapping[str, Decod
         "series": [_build_series(chart, curves) for curves, _ in group_curves(points)],
         "envelope": envelope and {"x": _round(envelope["x"]), "y": _round(envelope["y"])},
         "level": _build_level(chart),
-        "dots": {key: dot for key, decoder in decoders.items() if (dot := _build_dot(chart, decoder)) is not None},
+        "dots": _build_dots(chart, decoders),
         "verdict": None,
         "settings": {},
         "notes": [],
@@ -171,7 +171,18 @@ def _build_level(chart: FrontierChart) -> dict[str, Any] | None:
     return level
 
 
-def _build_dot(chart: FrontierChart, decoder: Decoder) -> dict[str, Any] | None:
+def _build_dots(chart: FrontierChart, decoders: Mapping[str, Decoder]) -> dict[str, dict[str, Any]]:
+    """Build the dot of each decoder that was measured, with the title of its tile."""
+    names = name_decoders(list(decoders.values()), max_sliders=1)
+    dots = {}
+    for (key, decoder), (_, title) in zip(decoders.items(), names, strict=True):
+        dot = _build_dot(chart, decoder, title)
+        if dot is not None:
+            dots[key] = dot
+    return dots
+
+
+def _build_dot(chart: FrontierChart, decoder: Decoder, title: str) -> dict[str, Any] | None:
     """Build the places of a decoder's dot for the values of its first slider; None if it was not measured."""
     own = next((point for point in chart.frontier.points if point.point.label == decoder.label), None)
     if own is None:
@@ -189,7 +200,7 @@ def _build_dot(chart: FrontierChart, decoder: Decoder) -> dict[str, Any] | None:
         measured = [point for point in chart.frontier.points if point.point.label in labels]
         places += sorted((labels[point.point.label], point.x, point.y) for point in measured)
     values, x, y = zip(*places, strict=True)
-    look = method_look(decoder.select.spec.name, decoder.select.spec.title)
+    look = method_look(decoder.select.spec.name, title)
     axes = {"x": _round(x), "y": _round(value * chart.unit for value in y)}
     return look | axes | {"values": list(values), "symbol": sliders[0][1].symbol if sliders else ""}
 

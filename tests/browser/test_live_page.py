@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+import engine
 from support.browser import LISTS, MARKS, WAIT
 from support.draws import deepen
-from support.live_pages import build_toy
+from support.live_pages import build_toy, toy_content
 
 pytestmark = MARKS
 SMALL_TEXTS = """() => {
@@ -127,6 +128,41 @@ def test_a_choice_sets_its_slider_and_a_document_is_marked_in_every_list(live):
     assert "opened" in document.get_attribute("class")
     document.locator(".name").press("Escape")
     assert "opened" not in document.get_attribute("class")
+
+
+@pytest.mark.parametrize("live", ["1440 light"], indirect=True)
+def test_a_budget_below_the_chart_widens_it_and_can_be_dragged_back(live):
+    page, level = live, live.get_by_role("slider", name="Budget")
+    plot = page.locator(".frontier-plot")
+    widths = "() => [...document.querySelectorAll('.frontier-svg .line')].map(line => line.style.strokeWidth)"
+    level.scroll_into_view_if_needed()
+    for end in ("bottom", "top"):
+        handle, area = level.bounding_box(), plot.bounding_box()
+        x, y = handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x, area["y"] + (area["height"] + 60 if end == "bottom" else 20), steps=6)
+        page.mouse.up()
+        assert level.is_visible(), end
+        handle = level.bounding_box()
+        assert area["y"] <= handle["y"] < area["y"] + area["height"], end
+        assert all(page.evaluate(widths)), "the lines are drawn anew, as wide as they are sure"
+        reached = float(level.get_attribute("aria-valuenow"))
+        assert (reached < 95) == (end == "bottom"), (end, reached)
+
+
+def test_names_of_an_axis_stay_beside_the_tiles(browser, tmp_path):
+    content = toy_content()
+    every = {query: dict.fromkeys(content.space.corpus.ids, 1) for query in content.qrels.grades}
+    file = tmp_path / "many.html"
+    file.write_text(build_toy(qrels=engine.Qrels(every)), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(file.as_uri())
+    label = page.locator(".front .label:not(.tick)").last
+    label.wait_for()
+    assert f"{len(content.space)} of {len(content.space)}" == label.text_content()
+    assert label.bounding_box()["x"] >= page.locator("aside.side").bounding_box()["x"]
+    page.close()
 
 
 def as_javascript(value):

@@ -202,7 +202,8 @@ export class BudgetLevel {
       box.style[name] = `${value}px`;
     veil.style.top = `${Math.max(0, y)}px`;
     line.style.top = `${y}px`;
-    handle.style.display = isInside ? "" : "none";
+    // A handle that is hidden loses the pointer, so one that is held may leave the plot.
+    handle.style.display = isInside || this.isHeld ? "" : "none";
     Object.assign(handle.style, { left: `${frame.left}px`, width: `${frame.width}px`, top: `${frame.top + y}px` });
   }
 

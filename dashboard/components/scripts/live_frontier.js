@@ -6,6 +6,7 @@ import { counted, make, nearest, number, setting } from "./parts.js";
 
 const MARGIN = { left: 62, right: 12, top: 10, bottom: 46 };
 const N_TICKS = 8;
+const WINDOW_MARGIN = 0.08; // beyond what the window must hold, as a share of its size
 
 // Round values inside a range, four to eight of them, with their texts.
 export function ticks(low, high) {
@@ -19,7 +20,12 @@ export function ticks(low, high) {
 export class LiveFrontier {
   // component: setTriggerValue is told of the end of a drag.
   constructor(parent, data, component) {
-    Object.assign(this, { data, component });
+    Object.assign(this, { data, window: data.window });
+    const report = (...event) => {
+      component.setTriggerValue(...event);
+      this.place();
+    };
+    this.component = { setTriggerValue: report };
     this.host = make(parent, "div", "frontier-chart");
     make(this.host, "style", "", { text: LEVEL_STYLE });
     const legend = make(this.host, "p", "legend");
@@ -41,7 +47,7 @@ export class LiveFrontier {
   }
 
   draw() {
-    const { clientWidth: width, clientHeight: height } = this.div, { window: view } = this.data;
+    const { clientWidth: width, clientHeight: height } = this.div, { window: view } = this;
     if (!width || !height) return;
     const across = width - MARGIN.left - MARGIN.right, up = height - MARGIN.top - MARGIN.bottom;
     const x = (value) => ((value - view.x[0]) / (view.x[1] - view.x[0])) * across;
@@ -59,12 +65,14 @@ export class LiveFrontier {
     if (envelope) make(plot, "path", "envelope", { d: this.trace(envelope) });
     this.drawn = this.data.series.flatMap((series) => this.drawSeries(plot, series));
     this.dots = Object.fromEntries(Object.entries(this.data.dots).map(([key, dot]) => [key, this.makeDot(plot, dot)]));
+    // The lines are new, so their widths are computed again.
+    if (this.level) this.level.faded = null;
     this.place();
     this.turn(this.values, this.touched);
   }
 
   drawAxes(width, height) {
-    const { width: across, height: up, xaxis, yaxis } = this.frame, { left, top } = MARGIN, { window: view, titles, suffix } = this.data;
+    const { width: across, height: up, xaxis, yaxis } = this.frame, { left, top } = MARGIN, { window: view } = this, { titles, suffix } = this.data;
     for (const [value, text] of ticks(...view.x)) {
       const at = left + xaxis.d2p(value);
       make(this.svg, "line", "grid", { x1: at, x2: at, y1: top, y2: top + up });
@@ -107,7 +115,24 @@ export class LiveFrontier {
   }
 
   place() {
-    if (this.frame) this.level?.place([this.frame]);
+    if (!this.frame) return;
+    // A line that is held stays under the pointer: the window follows once it is released.
+    if (this.level && !this.level.isHeld && this.fitWindow()) this.draw();
+    else this.level?.place([this.frame]);
+  }
+
+  // Widen the first window until it holds the budget and its choices; return whether it has changed.
+  fitWindow() {
+    const { x, y } = this.data.window, choices = this.level.chosen().filter(Boolean);
+    const widen = ([low, high], values) => {
+      const margin = (high - low) * WINDOW_MARGIN, [least, most] = [Math.min(...values), Math.max(...values)];
+      return [least < low ? least - margin : low, most > high ? most + margin : high];
+    };
+    const levels = [this.level.value, ...choices.map((option) => option.y)];
+    const next = { x: widen(x, [x[0], ...choices.map((option) => option.x)]), y: widen(y, levels) };
+    const isChanged = ["x", "y"].some((axis) => next[axis].some((end, i) => end !== this.window[axis][i]));
+    this.window = next;
+    return isChanged;
   }
 
   // Move the dots to the values of the sliders, by decoder; return what the touched decoder reaches, in words.

@@ -7,6 +7,8 @@ import {
 
 const RELEASE_EVENTS = ["pointerup", "pointercancel"];
 const LEVEL_STEPS = 200; // of the handle of equal diversity
+const LEVEL_THUMB_PX = 16;
+const MIN_LABEL_PX = 28, LABEL_GAP_PX = 6; // of the names of the ends of an axis
 const KEY_PAUSE_MS = 90; // after a key press, before the server is told: more may follow
 
 class Slider {
@@ -440,7 +442,7 @@ class Tiles {
     if (!this.data) return;
     const { judged } = this.data, byRecall = judged && !this.byRelevance, width = this.front.clientWidth, height = this.front.clientHeight;
     if (!width) return;
-    const up = (set) => (byRecall ? set.found : set.relevance), foot = 30, left = 34, right = 10, top = 8;
+    const up = (set) => (byRecall ? set.found : set.relevance), foot = 30, right = 10, top = 8;
     const known = this.tiles.flatMap((tile) => [tile.set, ...(tile.sliders[0]?.known?.sets ?? [])]).filter((set) => set && set.diversity !== null);
     this.front.textContent = "";
     this.axis.textContent = byRecall ? "Recall ↑" : "Relevance ↑";
@@ -449,6 +451,11 @@ class Tiles {
     this.handle.disabled = !known.length;
     if (!known.length) return;
     const tall = known.map(up), low = byRecall ? 0 : Math.min(...tall), high = byRecall ? judged : Math.max(...tall);
+    const labels = [low, high].map((value) => make(this.front, "text", "label", { text: byRecall ? `${value} of ${judged}` : number(value, 2) }));
+    // With many relevant documents the words are wider than usual, and would run into the tile beside.
+    const left = Math.max(MIN_LABEL_PX, ...labels.map((label) => Math.ceil(label.getComputedTextLength()))) + LABEL_GAP_PX;
+    this.handle.style.left = `${left - LEVEL_THUMB_PX / 2}px`;
+    this.handle.style.width = `${width - left - right + LEVEL_THUMB_PX}px`;
     const far = (this.far = Math.max(...known.map((set) => set.diversity)) || 1);
     const across = (this.across = (diversity) => left + (diversity / far) * (width - left - right));
     const upward = (value) => top + (1 - (value - low) / (high - low || 1)) * (height - foot - top);
@@ -456,7 +463,10 @@ class Tiles {
     make(this.front, "line", "axis", { x1: left, x2: width - right, y1: height - foot, y2: height - foot });
     const step = [0.05, 0.1, 0.2, 0.25, 0.5].find((size) => far / size <= 4) ?? 1;
     for (let tick = 0; tick <= far; tick += step) make(this.front, "text", "label tick", { x: across(tick), y: height - 4, text: number(tick, 2).replace(/0$/, "") });
-    for (const value of [low, high]) make(this.front, "text", "label", { x: left - 6, y: upward(value) + 4, text: byRecall ? `${value} of ${judged}` : number(value, 2) });
+    for (const [i, value] of [low, high].entries()) {
+      labels[i].setAttribute("x", left - LABEL_GAP_PX);
+      labels[i].setAttribute("y", upward(value) + 4);
+    }
     this.rule = make(this.front, "line", "rule", { y1: 0, y2: height - foot });
     for (const tile of this.tiles) {
       const found = tile.sliders[0]?.known;

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import engine
-from dashboard.components.tile_data import pack_query
+from dashboard.components.tile_data import name_decoders, pack_query
 from dashboard.session.decoders import make_baseline
 from support.explore_parts import corpus, question_of
 
@@ -47,11 +47,21 @@ def test_two_settings_of_a_selector_differ_in_key_and_title_and_are_compared_wit
     low, high = decoders("mmr", relevance_weight=0.2) + decoders("mmr", relevance_weight=0.7)
     packed = pack(low, high)
     assert len({tile["key"] for tile in packed.tiles["decoders"]}) == 2
-    assert [tile["title"] for tile in packed.tiles["decoders"]] == ["MMR · λ 0.2", "MMR · λ 0.7"]
+    assert [tile["title"] for tile in packed.tiles["decoders"]] == ["MMR (1)", "MMR (2)"]
     expected = engine.decode(make_baseline(None), LOADED.space, QUERY, k=6).rows()
     assert rows_of(packed.tiles["base"]) == expected
     # Another choice of decoders is another view of the query: its key differs.
     assert packed.lists["query"] == packed.tiles["query"] != pack(low).tiles["query"]
+
+
+def test_titles_of_settings_have_no_value_that_a_drag_changes():
+    chosen = decoders("mmr", relevance_weight=0.2) + decoders("mmr") + decoders("mmr", window=2)
+    chosen += decoders("nnn") + decoders("nnn", l2=0.5)
+    names = [title for _, title in name_decoders(chosen)]
+    assert names == ["MMR (1)", "MMR (2)", "MMR · w 2", "NNN (1)", "NNN (2)"]
+    # λ₂ has no slider on a page without a server, so it tells the two apart.
+    *_, first, second = [title for _, title in name_decoders(chosen, max_sliders=1)]
+    assert "λ₂ 0.1" in first and "λ₂ 0.5" in second
 
 
 @pytest.mark.parametrize(("max_sliders", "n_answers"), [(None, 2), (1, 1), (0, 0)])

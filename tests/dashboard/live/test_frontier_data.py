@@ -65,3 +65,12 @@ def test_settings_that_return_too_little_leave_all_queries_to_the_others():
     assert data["notes"][0].startswith("Chosen on 22 queries"), "a set of one document has no diversity"
     (series,) = [series for series in data["series"] if series["method"] == "threshold"]
     assert 0 < len(series["points"]["x"]) < 11
+
+
+def test_dots_of_two_settings_have_the_titles_of_their_tiles():
+    settings = [engine.Decoder(engine.make("mmr", relevance_weight=value)) for value in (0.2, 0.7)]
+    content = toy_content(decoders=[engine.Decoder(engine.make("top_k")), *settings])
+    options = {"k": K, "split": "dev"}
+    measured = measure_settings(content.space, content.judged, content.qrels, content.decoders, **options)
+    dots = build_frontier_data(measured, dict(zip("abc", content.decoders, strict=True)))["dots"]
+    assert [dots[key]["title"] for key in "abc"] == ["Top-k", "MMR (1)", "MMR (2)"]
