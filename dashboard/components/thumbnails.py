@@ -17,6 +17,7 @@ class WallContent:
     base: dict[str, Any]  # the baseline's sets, of `pack_redundancy`
     base_title: str
     headline: str  # of the baseline's sets
+    legend: str  # of the squares
 
 
 def draw_wall(
@@ -48,6 +49,7 @@ def draw_wall(
         "base": content.base,
         "baseTitle": content.base_title,
         "headline": content.headline,
+        "legend": content.legend,
         "decoders": list(decoders),
         **state,
     }

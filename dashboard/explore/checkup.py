@@ -37,7 +37,11 @@ MAX_QUERIES, MAX_DOCUMENTS, MAX_CHECKED_K = 500, 200, 50
 """Largest random samples of queries and of documents; and compared documents of a set."""
 CHECKUP_TABLE, MAX_CHECKUPS = "checkup", 4
 STATE_KEY, ADDRESS_KEY = "checkup.state", "checkup.address"
-"""Session keys: the decoder that the wall compares, with True if its sets are shown; and the address after a release."""
+"""Session keys: (the decoder that the wall compares, True if its sets are shown), and the address after a release."""
+LEGEND = (
+    "Each square shows the cosines within one query's results, dark 0 to yellow 1, and the number of near-duplicate "
+    "pairs. Click one to open its query; key w switches between the two states."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,11 +101,6 @@ def draw_queries(loaded: Loaded, k: int, depth: int | None, *, has_address: bool
     if result is None:
         return
     checked = result.check_up
-    st.caption(
-        f"{describe_scale(checked)} Each square shows the cosines within one query's results, dark 0 to yellow 1. The "
-        "number counts the near-duplicate pairs. Drag λ to change all squares; key w switches between the two states. "
-        "Click a square to open its query."
-    )
     compared, params = _list_compared(loaded, result), dict[str, tuple[str, Param]]()
     sliders = [_build_slider(loaded, result, name, decoder, params) for name, decoder in compared.items()]
     chosen, is_shown = st.session_state.get(STATE_KEY, ("", False))
@@ -118,6 +117,7 @@ def draw_queries(loaded: Loaded, k: int, depth: int | None, *, has_address: bool
         base=pack_redundancy(checked, positions),
         base_title=decoders.format_title(decoders.make_baseline(depth)),
         headline=result.headline,
+        legend=f"{LEGEND} {describe_scale(checked)}",
     )
     open_query = partial(_open_query, loaded, result)
     draw_wall(content, sliders, state, "checkup.wall", open_query, partial(_release, loaded, params, has_address))

@@ -100,9 +100,8 @@ def build_wall_requests(
         MAX_WALL_WORK // (len(queries) * position_work or 1), MAX_WALL_CELLS // (len(queries) * position_cells or 1)
     )
     if n_affordable < len(values):
-        values = sample_stops(
-            values, next((count for count in SAMPLE_COUNTS if count <= n_affordable), SAMPLE_COUNTS[-1])
-        )
+        n_samples = next((count for count in SAMPLE_COUNTS if count <= n_affordable), SAMPLE_COUNTS[-1])
+        values = sample_stops(values, n_samples)
     if len(queries) * position_work * len(values) > MAX_WALL_WORK and decoder.depth is None:
         decoder = replace(decoder, depth=max(POOL_SIZE, 2 * k))
         position_work = k * max(POOL_SIZE, 2 * k)

@@ -56,7 +56,6 @@ class CheckUp {
     this.root = document.createElement("div");
     this.root.className = "scrub check-up";
     styled(parent, "scrub.css", this.root);
-    this.figure = make(this.root, "p", "figure", { role: "status" });
     const controls = (this.controls = make(this.root, "div", "controls"));
     const states = make(controls, "div", "states", { role: "group", "aria-label": "State of the wall" });
     [this.before, this.after] = [false, true].map((shown) => {
@@ -74,7 +73,7 @@ class CheckUp {
     this.input.addEventListener("input", () => this.move(this.input.valueAsNumber));
     this.input.addEventListener("change", () => this.commit());
     this.input.addEventListener("pointerdown", () => this.root.classList.add("held"));
-    this.value = make(controls, "output", "value");
+    this.figure = make(this.root, "p", "figure", { role: "status" });
     this.note = make(this.root, "p", "note");
     this.keys = (event) => this.key(event);
     stage.addEventListener("keydown", this.keys);
@@ -91,7 +90,6 @@ class CheckUp {
       this.base = unpack(data.base, data.size);
       this.baseCounts = this.count(this.base);
       this.wall?.end();
-      this.wall?.node.remove();
       this.wall = new Wall(this.root, "Similarities within each query's results, the most redundant first", data.titles, (position) => this.open(position));
     }
     // A setting that was changed elsewhere is taken over; one that is held or on its way here stays.
@@ -211,7 +209,6 @@ class CheckUp {
     if (!decoder) return this.drawBefore();
     const { position } = this, stop = decoder.stops[position], share = position / Math.max(1, decoder.stops.length - 1);
     const written = `${decoder.symbol} ${setting(stop)}`;
-    this.value.textContent = written;
     this.after.innerHTML = `<i aria-hidden="true">${decoder.sign}</i> `;
     this.after.append(`${decoder.title} ${written}`);
     this.input.value = position;
@@ -219,8 +216,9 @@ class CheckUp {
     this.slider.classList.toggle("waiting", !known);
     this.input.style.setProperty("--at", share);
     this.cursor.style.left = `${100 * share}%`;
-    const progress = this.nComputed ? ` · ${this.nComputed} of ${data.titles.length} queries` : "";
-    this.note.textContent = known ? decoder.note : this.failed || `computing every ${decoder.symbol}${progress}`;
+    const progress = this.nComputed ? `: ${this.nComputed} of ${data.titles.length} queries` : "";
+    const origin = known ? decoder.note : this.failed || `computing every ${decoder.symbol}${progress}`;
+    this.note.textContent = `${data.legend} · ${origin}`;
     const counts = this.counts?.[position];
     this.input.setAttribute("aria-valuetext", counts ? `${setting(stop)}: ${percent(counts.share)} of queries hold near-duplicates` : "computing");
     if (!isAfter || !known) return this.drawBefore();
@@ -232,6 +230,7 @@ class CheckUp {
   }
 
   drawBefore() {
+    if (!this.decoder) this.note.textContent = this.data.legend;
     this.wall.draw(this.base, this.data.size);
     if (this.figure.textContent === this.data.headline) return;
     this.figure.textContent = "";

@@ -37,15 +37,23 @@ export const heat = (cosine) => HEAT[shade(cosine)];
 
 // The same colours as pixels: an image's bytes are red, green, blue and opacity, whatever the order of a word's bytes.
 const PIXELS = new Uint32Array(Uint8Array.from(HEAT.flatMap((colour) => [...colour, 255])).buffer);
-const pictures = new Map(); // size → image, which all thumbnails of this size are drawn with in turn
 
-// Draw the similarities between the documents of a set, a pixel for each pair. The diagonal stays transparent.
-export function thumbnail(canvas, set, k) {
-  if (!pictures.has(k)) pictures.set(k, new ImageData(k, k));
-  const picture = pictures.get(k), pixels = new Uint32Array(picture.data.buffer), n = set.ids.length;
+// The similarities between the documents of a set as k × k pixels, for the next call to overwrite. The diagonal and
+// ranks without a document are transparent.
+let pixels = new Uint32Array(0);
+export function similarityPixels(set, k) {
+  const n = set.ids.length;
+  if (pixels.length !== k * k) pixels = new Uint32Array(k * k);
   pixels.fill(0);
   for (let i = 1; i < n; i++)
     for (let j = 0; j < i; j++) pixels[i * k + j] = pixels[j * k + i] = PIXELS[shade(set.cosine(i, j))];
+  return pixels;
+}
+
+// Draw the similarities between the documents of a set, a pixel for each pair.
+export function thumbnail(canvas, set, k) {
+  const picture = new ImageData(k, k);
+  new Uint32Array(picture.data.buffer).set(similarityPixels(set, k));
   canvas.getContext("2d").putImageData(picture, 0, 0);
 }
 
