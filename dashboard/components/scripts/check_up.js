@@ -80,6 +80,7 @@ class CheckUp {
     this.free = () => this.root.classList.remove("held");
     for (const end of RELEASE_EVENTS) addEventListener(end, this.free);
     this.values = {};
+    this.serial = Date.now(); // above those of a view that stood here before
   }
 
   update(component) {
@@ -250,23 +251,22 @@ class CheckUp {
   // Tell the server which state and setting stand: it sets the decoder, for the query that is opened next.
   commit(pause = 0) {
     clearTimeout(this.waiting);
-    this.waiting = setTimeout(() => {
-      this.waiting = null;
-      const { decoder } = this;
-      if (!decoder) return;
-      // A setting between two positions stays while its slider is not moved.
-      const value = this.values[this.chosen], released = { decoder: this.chosen, value, shown: Boolean(this.shown) };
-      this.sent[this.chosen] = value;
-      this.component.setStateValue("released", released);
-    }, pause);
+    this.waiting = setTimeout(() => this.report(), pause);
+  }
+
+  report() {
+    clearTimeout(this.waiting);
+    this.waiting = null;
+    if (!this.decoder) return;
+    // A setting between two positions stays while its slider is not moved.
+    const value = (this.sent[this.chosen] = this.values[this.chosen]);
+    // The number makes each report a change, which the server is told of.
+    this.component.setStateValue("released", { serial: ++this.serial, decoder: this.chosen, value, shown: Boolean(this.shown) });
   }
 
   open(position) {
-    // A state that is on its way goes first.
-    if (this.waiting) {
-      clearTimeout(this.waiting);
-      this.component.setStateValue("released", { decoder: this.chosen, value: this.values[this.chosen], shown: Boolean(this.shown) });
-    }
+    // A report that waits goes first.
+    if (this.waiting) this.report();
     this.component.setTriggerValue("clicked", position);
   }
 
