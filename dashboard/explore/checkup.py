@@ -37,7 +37,9 @@ MAX_QUERIES, MAX_DOCUMENTS, MAX_CHECKED_K = 500, 200, 50
 """Largest random samples of queries and of documents; and compared documents of a set."""
 CHECKUP_TABLE, MAX_CHECKUPS = "checkup", 4
 STATE_KEY, ADDRESS_KEY = "checkup.state", "checkup.address"
-"""Session keys: (the decoder that the wall compares, True if its sets are shown), and the address after a release."""
+"""Session keys: the wall's state as the browser last reported it, and the address after that report."""
+FIRST_STATE = ("", False, 0)
+"""(Decoder that the wall compares, True if its sets are shown, number of the report) before any report."""
 LEGEND = (
     "Each square shows the cosines within one query's results, dark 0 to yellow 1, and the number of near-duplicate "
     "pairs. Click one to open its query; key w switches between the two states."
@@ -101,12 +103,14 @@ def draw_queries(loaded: Loaded, k: int, depth: int | None, *, has_address: bool
     if result is None:
         return
     checked = result.check_up
-    compared, params = _list_compared(loaded, result), dict[str, tuple[str, Param]]()
+    compared, params = _list_compared(loaded), dict[str, tuple[str, Param]]()
     sliders = [_build_slider(loaded, result, name, decoder, params) for name, decoder in compared.items()]
-    chosen, is_shown = st.session_state.get(STATE_KEY, ("", False))
+    chosen, is_shown, serial = st.session_state.get(STATE_KEY, FIRST_STATE)
+    # The decoder may have been taken out under the settings since the browser's report.
     state = {
         "decoder": chosen if chosen in compared else next(iter(compared), ""),
         "shown": is_shown and chosen in compared,
+        "serial": serial,
         "address": st.session_state.pop(ADDRESS_KEY, None),
     }
     positions = list(checked.order)
@@ -129,7 +133,7 @@ def _open_query(loaded: Loaded, result: CheckUpResult, square: int) -> None:
     mode = SIMILAR if result.with_documents else LABELLED
     query_id = checked.queries[checked.order[square]]
     confirm.take_step(lambda: query.select_query(loaded, mode, result.split, query_id))
-    chosen, is_shown = st.session_state.get(STATE_KEY, ("", False))
+    chosen, is_shown, _ = st.session_state.get(STATE_KEY, FIRST_STATE)
     # A decoder whose sets were looked at is compared on the query too.
     if is_shown and chosen not in decoders.list_chosen():
         st.session_state[decoders.DECODERS_KEY] = [*decoders.list_chosen(), chosen]
@@ -137,21 +141,21 @@ def _open_query(loaded: Loaded, result: CheckUpResult, square: int) -> None:
     st.session_state.pop(decoders.VIEW_KEY, None)
 
 
-def _list_compared(loaded: Loaded, result: CheckUpResult) -> dict[str, Decoder]:
+def _list_compared(loaded: Loaded) -> dict[str, Decoder]:
     """Return the decoders that the wall can be compared with, by their selector's name.
 
     They are the chosen ones with a slider, else the first one there is. Rerankers are left out: a model would score a
     pool for each of hundreds of queries.
     """
-    specs = methods("selector")
-    with_slider = {
-        name: decoder
-        for name in specs
-        if tile_data.list_sliders((decoder := decoders.get_decoder(name)).select)
-        and decoder.rerank is None
-        and decoders.explain_lack(decoder, loaded.space) is None
-    }
+    with_slider: dict[str, Decoder] = {}
+    for name in methods("selector"):
+        decoder = decoders.get_decoder(name)
+        has_slider = bool(tile_data.list_sliders(decoder.select))
+        # A scorer that waits for consent to a download would be used by the answers without it.
+        if has_slider and decoder.rerank is None and decoders.explain_lack(decoder, loaded.space) is None:
+            with_slider[name] = decoder
     chosen = {name: with_slider[name] for name in decoders.list_chosen() if name in with_slider}
+    # With the baseline alone there would be nothing to drag.
     return chosen or dict(list(with_slider.items())[:1])
 
 
@@ -167,7 +171,9 @@ def _build_slider(
     values = values_of(stage)
     widget_key, _ = resolve_form(param_key(stage.spec, decoders.PARAM_PREFIX, param.name), param, values)
     params[name] = widget_key, form
+    # The answers come in the order of the squares, so that the browser need not sort them.
     queries = result.vectors.take(checked.order)
+    # Sets are as large as the baseline's: a small pool or corpus has fewer than k documents.
     requests = build_wall_requests(loaded.space, decoder, form, queries, checked.similarity.shape[1])
     urls = [vendor.serve_answer(_digest_request(loaded, request, param), request) for request in requests]
     slider = tile_data.build_slider(param, form, values[param.name], requests[0].stops, urls)
@@ -186,6 +192,7 @@ def _digest_request(loaded: Loaded, request: WallRequest, param: Param) -> str:
     stage, queries = request.decoder.select, request.queries
     default_stage = type(stage)(**values_of(stage) | {param.name: param.default})
     label = replace(request.decoder, select=default_stage).label
+    # Texts are part of the queries: scorers of words read them.
     corpus = loaded.space.embeddings.digest, loaded.space.corpus.digest, queries.digest, *(queries.texts or ())
     settings = label, param.name, repr(request.stops), request.k, find_scorer_dependencies(loaded, request.decoder)
     return digest_of([*corpus, *map(str, settings)])
@@ -203,7 +210,8 @@ def _release(loaded: Loaded, params: dict[str, tuple[str, Param]], has_address: 
     # A value that the browser should not have sent changes nothing.
     with suppress(ParamError):
         st.session_state[widget_key] = param.check(message.get("value"))
-    st.session_state[STATE_KEY] = name, bool(message.get("shown"))
+    # Views that were drawn by an earlier state keep what people have set since: the browser compares the number.
+    st.session_state[STATE_KEY] = name, bool(message.get("shown")), message.get("serial", 0)
     if has_address:
         # The browser writes it: otherwise each tried value would be an entry of its history.
         st.session_state[ADDRESS_KEY] = link.preview_address(loaded)

@@ -24,8 +24,8 @@ EMPTY_CELL = 255
 MAX_WALL_WORK, MAX_WALL_CELLS = 2_000_000_000, 10_000_000
 """Queries × positions × picks × candidates, some ten seconds, and bytes of all squares, beyond which positions are
 sampled; a corpus that is too large even then is searched in a pool."""
-PART_WORK, PART_CELLS = 20_000_000, 1_000_000
-"""The same of one part: between two, the answers to other visitors' sliders are computed."""
+PART_WORK, PART_CELLS, MAX_PARTS = 20_000_000, 1_000_000, 20
+"""The same of one part, and the number of parts: between two, the answers to other visitors' sliders are computed."""
 
 
 def pack_redundancy(sets: SetRedundancy | CheckUp, order: Sequence[int] | None = None) -> dict[str, Any]:
@@ -72,11 +72,13 @@ class WallRequest:
         stage = self.decoder.select
         settings = [type(stage)(**values_of(stage) | {self.param.name: value}) for value in self.stops]
         decoders = [replace(self.decoder, select=setting) for setting in settings]
+        # Settings of one selector share their work, so all positions take little more than a few.
         rankings = decode_grid(decoders, space, self.queries, self.k)
         raise_if_stopped("the wall was stopped")
         distinct_sets, which = [], []
         # (B, m, k): the rows of each query at each position.
         for query_rows in np.stack([ranking.index.cpu().numpy() for ranking in rankings], axis=1):
+            # Between two changes of λ's ranking the sets are equal: each is sent once.
             query_sets, set_index = np.unique(query_rows, axis=0, return_inverse=True)
             distinct_sets.append(query_sets)
             which.append(set_index.ravel().tolist())
@@ -99,13 +101,16 @@ def build_wall_requests(
     n_affordable = min(
         MAX_WALL_WORK // (len(queries) * position_work or 1), MAX_WALL_CELLS // (len(queries) * position_cells or 1)
     )
+    # Few numbers of positions, so that corpora of nearly one size are shown alike.
     if n_affordable < len(values):
         n_samples = next((count for count in SAMPLE_COUNTS if count <= n_affordable), SAMPLE_COUNTS[-1])
         values = sample_stops(values, n_samples)
     if len(queries) * position_work * len(values) > MAX_WALL_WORK and decoder.depth is None:
         decoder = replace(decoder, depth=max(POOL_SIZE, 2 * k))
         position_work = k * max(POOL_SIZE, 2 * k)
-    part_size = max(1, min(PART_WORK // (position_work * len(values)), PART_CELLS // (position_cells * len(values))))
+    by_work, by_cells = PART_WORK // (position_work * len(values)), PART_CELLS // (position_cells * len(values))
+    # Each part has an address, of which the server remembers some hundreds for all visitors.
+    part_size = max(1, -(-len(queries) // MAX_PARTS), min(by_work, by_cells))
     return [
         WallRequest(
             space=weakref.ref(space), decoder=decoder, param=param, stops=values, k=k,

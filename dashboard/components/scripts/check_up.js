@@ -59,7 +59,7 @@ class CheckUp {
     const controls = (this.controls = make(this.root, "div", "controls"));
     const states = make(controls, "div", "states", { role: "group", "aria-label": "State of the wall" });
     [this.before, this.after] = [false, true].map((shown) => {
-      const button = make(states, "button", "", { type: "button", title: "Key w" });
+      const button = make(states, "button", "", { type: "button", title: "Key w", "aria-keyshortcuts": "w" });
       button.onclick = () => this.show(shown);
       return button;
     });
@@ -81,6 +81,7 @@ class CheckUp {
     for (const end of RELEASE_EVENTS) addEventListener(end, this.free);
     this.values = {};
     this.serial = Date.now(); // above those of a view that stood here before
+    this.reported = 0;
   }
 
   update(component) {
@@ -93,9 +94,10 @@ class CheckUp {
       this.wall?.end();
       this.wall = new Wall(this.root, "Similarities within each query's results, the most redundant first", data.titles, (position) => this.open(position));
     }
-    // A setting that was changed elsewhere is taken over; one that is held or on its way here stays.
-    for (const { key, value } of data.decoders) if (isOther || this.sent?.[key] !== value) this.values[key] = value;
-    this.sent = Object.fromEntries(data.decoders.map(({ key, value }) => [key, value]));
+    // A setting that was changed elsewhere is taken over; one that is held, or that the server has yet to answer, stays.
+    const isSettled = data.serial >= this.reported;
+    for (const { key, value } of data.decoders) if (isOther || (isSettled && this.sent[key] !== value)) this.values[key] = value;
+    if (isOther || isSettled) this.sent = Object.fromEntries(data.decoders.map(({ key, value }) => [key, value]));
     const names = data.decoders.map(({ key }) => key).join();
     if (isOther || names !== this.names) {
       this.names = names;
@@ -124,7 +126,11 @@ class CheckUp {
   select() {
     const { decoder } = this;
     need(this, decoder ? decoder.urls : []);
-    this.sets = this.counts = null;
+    const wanted = decoder && [this.version, ...decoder.urls].join();
+    if (wanted !== this.wanted || !this.sets) {
+      this.wanted = wanted;
+      this.sets = this.counts = null;
+    }
     if (decoder) {
       this.choice.value = decoder.key;
       this.root.style.setProperty("--light", decoder.light);
@@ -132,7 +138,7 @@ class CheckUp {
       this.input.setAttribute("aria-label", `${decoder.title} ${decoder.symbol} of all queries`);
       this.input.title = decoder.help;
       this.input.max = decoder.stops.length - 1;
-      this.arrive();
+      if (!this.sets) this.arrive();
     }
     this.want();
   }
@@ -261,7 +267,8 @@ class CheckUp {
     // A setting between two positions stays while its slider is not moved.
     const value = (this.sent[this.chosen] = this.values[this.chosen]);
     // The number makes each report a change, which the server is told of.
-    this.component.setStateValue("released", { serial: ++this.serial, decoder: this.chosen, value, shown: Boolean(this.shown) });
+    this.reported = ++this.serial;
+    this.component.setStateValue("released", { serial: this.reported, decoder: this.chosen, value, shown: Boolean(this.shown) });
   }
 
   open(position) {

@@ -52,11 +52,12 @@ def read_sets(requests):
 @pytest.mark.parametrize("name", ["mmr", "nnn", "threshold"])
 def test_packed_sets_are_the_engines_at_random_positions(name, monkeypatch):
     # Several parts, so that their order is tested too.
-    monkeypatch.setattr(wall, "PART_WORK", 200_000)
+    monkeypatch.setattr(wall, "MAX_PARTS", 7)
+    monkeypatch.setattr(wall, "PART_WORK", 1)
     space, queries = crowded()
     decoder, param = slider_of(name)
     requests = build_wall_requests(space, decoder, param, queries, K)
-    assert len(requests) > 1 and sum(len(request.queries) for request in requests) == len(queries)
+    assert len(requests) == 6 and sum(len(request.queries) for request in requests) == len(queries)
     sets, stops = read_sets(requests), requests[0].stops
     unit = space.vectors.double().numpy()
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
