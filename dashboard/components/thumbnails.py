@@ -1,62 +1,56 @@
-"""A wall of small heat maps, one for each matrix: any number in one component, all of them clickable."""
+"""A wall of small heat maps, one for each query, in two states: the baseline's sets, and a decoder's along a slider."""
 
-import base64
-import hashlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-import streamlit as st
+from dashboard.components import vendor
 
-COMPONENT_NAME = "frontier_thumbnails"
-MODULE_FILE = Path(__file__)
-EMPTY_CELL = 255
-"""Byte of a cell that stays empty."""
+
+@dataclass(frozen=True, kw_only=True)
+class WallContent:
+    """What the wall shows of n queries, in the order of the squares."""
+
+    version: str  # digest of the queries and the baseline's sets
+    titles: Sequence[str]  # of the queries
+    size: int  # of the baseline's largest set
+    base: dict[str, Any]  # the baseline's sets, of `pack_redundancy`
+    base_title: str
+    headline: str  # of the baseline's sets
+    legend: str  # of the squares
 
 
 def draw_wall(
-    matrices: np.ndarray,
-    titles: Sequence[str],
-    notes: Sequence[str],
+    content: WallContent,
+    decoders: Sequence[dict[str, Any]],
+    state: dict[str, Any],
     key: str,
     on_click: Callable[[int], None],
-    *,
-    label: str,
+    on_release: Callable[[dict[str, Any]], None],
 ) -> None:
-    """Draw square matrices of numbers from 0 to 1 as small pictures, (n, k, k); cells of NaN stay empty.
+    """Draw the similarities within the sets of many queries as small pictures.
 
-    titles: at the mouse and for screen readers; notes: below; on_click: called with a matrix's position before the page
-    is drawn again; label: of all, for screen readers.
+    decoders: the look, slider and `urls` of each decoder that can be compared; state: `decoder`, the one that is
+    compared, `shown`, True if its sets are shown in place of the baseline's, `serial` of the last report, and `address` of the
+    page, None to leave it; key: of the component; on_click: called with a square's position before the page is drawn again; on_release:
+    called with `decoder`, `value`, `shown` and `serial` after a slider was released or a state chosen
     """
-    from plotly.colors import sample_colorscale, unlabel_rgb
 
-    # A cell is one byte: 0 to 254 is its place in a table of as many colours, three bytes each; EMPTY_CELL is no value.
-    shades = sample_colorscale("Cividis", np.linspace(0, 1, EMPTY_CELL).tolist())
-    colours = np.array([unlabel_rgb(shade) for shade in shades]).round().astype(np.uint8)
-    scaled = np.nan_to_num(matrices).clip(0, 1) * (EMPTY_CELL - 1)
-    values = np.where(np.isnan(matrices), EMPTY_CELL, scaled).astype(np.uint8)
-    data = {
-        "values": base64.b64encode(values.tobytes()).decode(),
-        "colours": base64.b64encode(colours.tobytes()).decode(),
-        "size": values.shape[1],
-        "titles": list(titles),
-        "notes": list(notes),
-        "label": label,
-    }
-    data["version"] = hashlib.sha256(repr(data).encode()).hexdigest()[:16]
-
-    def report_click() -> None:
-        """Call back with the position of the matrix that the browser reports as clicked."""
-        position = st.session_state[key].get("clicked")
-        # A browser may still show the previous wall, which can have more matrices.
-        if isinstance(position, int) and 0 <= position < len(titles):
+    def report_click(position: Any) -> None:
+        """Call back with the position of the square that the browser reports as clicked."""
+        # A browser may still show the previous wall, which can have more squares.
+        if isinstance(position, int) and 0 <= position < len(content.titles):
             on_click(position)
 
-    # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
-    component = st.components.v2.component(
-        COMPONENT_NAME,
-        html='<div class="frontier-wall" role="group"></div>',
-        css=MODULE_FILE.with_suffix(".css").read_text(encoding="utf-8"),
-        js=MODULE_FILE.with_suffix(".js").read_text(encoding="utf-8"),
-    )
-    component(key=key, data=data, on_clicked_change=report_click)
+    data = {
+        "version": content.version,
+        "titles": list(content.titles),
+        "size": content.size,
+        "base": content.base,
+        "baseTitle": content.base_title,
+        "headline": content.headline,
+        "legend": content.legend,
+        "decoders": list(decoders),
+        **state,
+    }
+    vendor.draw_view("check_up", key, data, {"clicked": report_click, "released": on_release})

@@ -1,40 +1,57 @@
 """The Check-up view: queries whose first results repeat each other."""
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from html import escape
+from typing import Any
 
-import numpy as np
 import streamlit as st
 
-from dashboard.components.thumbnails import draw_wall
+from dashboard.charts.palette import method_look
+from dashboard.components import tile_data, vendor
+from dashboard.components.thumbnails import WallContent, draw_wall
 from dashboard.services import memo
 from dashboard.services.jobs import Job
 from dashboard.services.memo import session_memo
 from dashboard.services.query_vectors import embed_missing, find_query_vectors
 from dashboard.services.source import Loaded
-from dashboard.session import decoders, query
+from dashboard.session import decoders, link, query
+from dashboard.session.answers import find_scorer_dependencies
+from dashboard.session.parameters import param_key, resolve_form
 from dashboard.session.query import LABELLED, MAX_LISTED_QUERIES, SIMILAR, Question, find_first_split
 from dashboard.widgets import confirm
 from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.map import name_document
+from engine.decoder import Decoder
+from engine.errors import ParamError
 from engine.evaluation.studies.check_up import CheckUp, check_up
 from engine.evaluation.studies.compare_encoders import build_document_variants
-from engine.progress import counted
-from engine.values import Embeddings, Queries
+from engine.params import Param, values_of
+from engine.stages import methods
+from engine.values import Embeddings, Queries, digest_of
 from engine.views.check_up import describe_scale, headline
+from engine.views.wall import WallRequest, build_wall_requests, pack_redundancy
 from engine.wording import visible
 
 MAX_QUERIES, MAX_DOCUMENTS, MAX_CHECKED_K = 500, 200, 50
 """Largest random samples of queries and of documents; and compared documents of a set."""
 CHECKUP_TABLE, MAX_CHECKUPS = "checkup", 4
+STATE_KEY, ADDRESS_KEY = "checkup.state", "checkup.address"
+"""Session keys: the wall's state as the browser last reported it, and the address after that report."""
+FIRST_STATE = ("", False, 0)
+"""(Decoder that the wall compares, True if its sets are shown, number of the report) before any report."""
+LEGEND = (
+    "Each square shows the cosines within one query's results, dark 0 to yellow 1, and the number of near-duplicate "
+    "pairs. Click one to open its query; key w switches between the two states."
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CheckUpResult:
     """Check-up of a corpus: how much the first results of many queries repeat each other."""
 
     check_up: CheckUp
+    vectors: Embeddings  # of the queries
     query_texts: tuple[str, ...]  # of the queries
     n_queries: int  # before sampling
     split: str | None  # of the queries, None if there is none
@@ -69,13 +86,14 @@ def draw_check_up(loaded: Loaded, question: Question, *_: object) -> None:
 
     The other arguments, which all views of Explore take, are not used.
     """
-    draw_queries(loaded, question.k, question.depth)
+    draw_queries(loaded, question.k, question.depth, has_address=True)
 
 
-def draw_queries(loaded: Loaded, k: int, depth: int | None) -> None:
+def draw_queries(loaded: Loaded, k: int, depth: int | None, *, has_address: bool = False) -> None:
     """Draw the check-up of a corpus; without labelled queries, documents are its queries.
 
-    k: number of results compared per query; depth: how many candidates they are chosen from, None for all
+    k: number of results compared per query; depth: how many candidates they are chosen from, None for all; has_address:
+    True if the page's address names the decoders' settings
     """
     confirm.rerun_if_stale()
     with st.spinner("Checking queries"):
@@ -85,36 +103,119 @@ def draw_queries(loaded: Loaded, k: int, depth: int | None) -> None:
     if result is None:
         return
     checked = result.check_up
-    st.html(f'<p style="font-size: 1.1rem; margin: 0"><strong>{escape(result.headline)}</strong></p>')
-    st.caption(
-        f"{describe_scale(checked)} Each square shows the cosines within one query's results, dark 0 to yellow 1. The "
-        "number counts the near-duplicate pairs. Click a square to open its query."
-    )
+    compared, params = _list_compared(loaded), dict[str, tuple[str, Param]]()
+    sliders = [_build_slider(loaded, result, name, decoder, params) for name, decoder in compared.items()]
+    chosen, is_shown, serial = st.session_state.get(STATE_KEY, FIRST_STATE)
+    # The decoder may have been taken out under the settings since the browser's report.
+    state = {
+        "decoder": chosen if chosen in compared else next(iter(compared), ""),
+        "shown": is_shown and chosen in compared,
+        "serial": serial,
+        "address": st.session_state.pop(ADDRESS_KEY, None),
+    }
     positions = list(checked.order)
-    similarity = checked.similarity[positions]
-    # The diagonal is always 1 and would only dazzle.
-    similarity[:, np.eye(similarity.shape[1], dtype=bool)] = np.nan
-    titles = [f"{result.query_texts[position]} · {_format_figures(checked, position)}" for position in positions]
-    label = "Similarities within each query's results, the most redundant first"
-
-    def open_query(square: int) -> None:
-        """Make the query of a square the current one, and show Explore's first view, in which it is read."""
-        mode = SIMILAR if result.with_documents else LABELLED
-        confirm.take_step(lambda: query.select_query(loaded, mode, result.split, checked.queries[positions[square]]))
-        # Without a stored view Explore shows its first one.
-        st.session_state.pop(decoders.VIEW_KEY, None)
-
-    n_pairs = [str(checked.pairs[position]) for position in positions]
-    draw_wall(similarity, titles, n_pairs, "checkup.wall", open_query, label=label)
+    content = WallContent(
+        version=digest_of([*map(str, _check_up_key(loaded, k, depth)), result.vectors.digest])[:16],
+        titles=[result.query_texts[position] for position in positions],
+        size=checked.similarity.shape[1],
+        base=pack_redundancy(checked, positions),
+        base_title=decoders.format_title(decoders.make_baseline(depth)),
+        headline=result.headline,
+        legend=f"{LEGEND} {describe_scale(checked)}",
+    )
+    open_query = partial(_open_query, loaded, result)
+    draw_wall(content, sliders, state, "checkup.wall", open_query, partial(_release, loaded, params, has_address))
 
 
-def _format_figures(checked: CheckUp, position: int) -> str:
-    """Format how redundant one query's results are: near-duplicate pairs, groups of them, diversity."""
-    pairs = counted(int(checked.pairs[position]), "near-duplicate pair")
-    groups = f" in {counted(int(checked.groups[position]), 'group')}" if checked.groups[position] else ""
-    spread = checked.ilad[position]
-    # NaN, which differs from itself, stands for a set too small to have a diversity.
-    return f"{pairs}{groups}" + (f" · ILAD {spread:.3f}" if spread == spread else "")
+def _open_query(loaded: Loaded, result: CheckUpResult, square: int) -> None:
+    """Make the query of a square the current one, and show Explore's first view, in which it is read."""
+    checked = result.check_up
+    mode = SIMILAR if result.with_documents else LABELLED
+    query_id = checked.queries[checked.order[square]]
+    confirm.take_step(lambda: query.select_query(loaded, mode, result.split, query_id))
+    chosen, is_shown, _ = st.session_state.get(STATE_KEY, FIRST_STATE)
+    # A decoder whose sets were looked at is compared on the query too.
+    if is_shown and chosen not in decoders.list_chosen():
+        st.session_state[decoders.DECODERS_KEY] = [*decoders.list_chosen(), chosen]
+    # Without a stored view Explore shows its first one.
+    st.session_state.pop(decoders.VIEW_KEY, None)
+
+
+def _list_compared(loaded: Loaded) -> dict[str, Decoder]:
+    """Return the decoders that the wall can be compared with, by their selector's name.
+
+    They are the chosen ones with a slider, else the first one there is. Rerankers are left out: a model would score a
+    pool for each of hundreds of queries.
+    """
+    with_slider: dict[str, Decoder] = {}
+    for name in methods("selector"):
+        decoder = decoders.get_decoder(name)
+        has_slider = bool(tile_data.list_sliders(decoder.select))
+        # A scorer that waits for consent to a download would be used by the answers without it.
+        if has_slider and decoder.rerank is None and decoders.explain_lack(decoder, loaded.space) is None:
+            with_slider[name] = decoder
+    chosen = {name: with_slider[name] for name in decoders.list_chosen() if name in with_slider}
+    # With the baseline alone there would be nothing to drag.
+    return chosen or dict(list(with_slider.items())[:1])
+
+
+def _build_slider(
+    loaded: Loaded, result: CheckUpResult, name: str, decoder: Decoder, params: dict[str, tuple[str, Param]]
+) -> dict[str, Any]:
+    """Build the look and the first slider of a decoder, with the addresses of its sets of all queries.
+
+    params: selector → (widget key, declaration), filled here: what a released slider sets
+    """
+    stage, checked = decoder.select, result.check_up
+    param, form = tile_data.list_sliders(stage)[0]
+    values = values_of(stage)
+    widget_key, _ = resolve_form(param_key(stage.spec, decoders.PARAM_PREFIX, param.name), param, values)
+    params[name] = widget_key, form
+    # The answers come in the order of the squares, so that the browser need not sort them.
+    queries = result.vectors.take(checked.order)
+    # Sets are as large as the baseline's: a small pool or corpus has fewer than k documents.
+    requests = build_wall_requests(loaded.space, decoder, form, queries, checked.similarity.shape[1])
+    urls = [vendor.serve_answer(_digest_request(loaded, request, param), request) for request in requests]
+    slider = tile_data.build_slider(param, form, values[param.name], requests[0].stops, urls)
+    title, note = decoders.format_title(decoder), _describe_positions(requests[0], decoder, form)
+    return {"key": name, "note": note} | method_look(name, title) | slider
+
+
+def _describe_positions(request: WallRequest, decoder: Decoder, form: Param) -> str:
+    """State where the sets along a slider come from."""
+    pool_text = "" if request.decoder == decoder else f", from the {request.decoder.depth:,} most relevant documents"
+    return f"{len(request.stops)} values of {form.symbol}, each computed by the engine{pool_text}"
+
+
+def _digest_request(loaded: Loaded, request: WallRequest, param: Param) -> str:
+    """Return a digest of all that the answer to a request depends on; it does not depend on where the slider stands."""
+    stage, queries = request.decoder.select, request.queries
+    default_stage = type(stage)(**values_of(stage) | {param.name: param.default})
+    label = replace(request.decoder, select=default_stage).label
+    # Texts are part of the queries: scorers of words read them.
+    corpus = loaded.space.embeddings.digest, loaded.space.corpus.digest, queries.digest, *(queries.texts or ())
+    settings = label, param.name, repr(request.stops), request.k, find_scorer_dependencies(loaded, request.decoder)
+    return digest_of([*corpus, *map(str, settings)])
+
+
+def _release(loaded: Loaded, params: dict[str, tuple[str, Param]], has_address: bool, message: dict[str, Any]) -> None:
+    """Take over the wall's state, and the setting of its slider as the decoder's; for a callback.
+
+    params: selector → (widget key, declaration); message: the browser's report
+    """
+    name = message.get("decoder")
+    if name not in params:
+        return
+    widget_key, param = params[name]
+    # A value that the browser should not have sent changes nothing.
+    with suppress(ParamError):
+        st.session_state[widget_key] = param.check(message.get("value"))
+    # Views that were drawn by an earlier state keep what people have set since: the browser compares the number.
+    st.session_state[STATE_KEY] = name, bool(message.get("shown")), message.get("serial", 0)
+    if has_address:
+        # The browser writes it: otherwise each tried value would be an entry of its history.
+        st.session_state[ADDRESS_KEY] = link.preview_address(loaded)
+        st.session_state[link.RELEASED_KEY] = True
 
 
 def _check_up_panel(loaded: Loaded, k: int, depth: int | None) -> JobPanel[CheckUpResult]:
@@ -132,7 +233,8 @@ def _check_up_panel(loaded: Loaded, k: int, depth: int | None) -> JobPanel[Check
 
 def _check_up_key(loaded: Loaded, set_size: int, depth: int | None) -> tuple[object, ...]:
     """Return the key of a check-up: all that its result depends on."""
-    return loaded.key, loaded.space.embeddings.encoder, _get_split(loaded), _clip_k(set_size), depth
+    split, self_rule = _get_split(loaded), decoders.get_self_rule()
+    return loaded.key, loaded.space.embeddings.encoder, split, _clip_k(set_size), depth, self_rule
 
 
 def _get_split(loaded: Loaded) -> str | None:
@@ -177,5 +279,13 @@ def _run_check_up(loaded: Loaded, vectors: Embeddings | None, set_size: int, dep
         texts = tuple(name_document(loaded, position[doc_id]) for doc_id in vectors.ids)
     else:
         texts = queries.texts
-    checked = check_up(decoders.make_baseline(depth), loaded.space, vectors, _clip_k(set_size))
-    return CheckUpResult(checked, tuple(map(visible, texts)), n_queries, split, queries is None)
+    baseline = decoders.follow_self_rule(decoders.make_baseline(depth))
+    checked = check_up(baseline, loaded.space, vectors, _clip_k(set_size))
+    return CheckUpResult(
+        check_up=checked,
+        vectors=vectors,
+        query_texts=tuple(map(visible, texts)),
+        n_queries=n_queries,
+        split=split,
+        with_documents=queries is None,
+    )

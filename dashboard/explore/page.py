@@ -27,8 +27,8 @@ from engine.params import Param, values_of
 from engine.stages import methods
 from engine.views import slider
 
-TILES_KEY, SERIAL_KEY, RELEASED_KEY = "explore.tiles", "explore.serial", "explore.released"
-"""Session keys: the tiles' component, the number of its last report, and True in the run that follows a report."""
+TILES_KEY, SERIAL_KEY = "explore.tiles", "explore.serial"
+"""Session keys: the tiles' component, and the number of its last report."""
 
 EXPLORE_CSS = """<style>
 .st-key-explore {gap: .375rem}
@@ -43,6 +43,7 @@ class View:
     draw: Callable[[Loaded, Question, dict[str, Answer], str], None]
     draw_options: Callable[[dict[str, Answer], str], None] = lambda *_: None
     needs_documents: bool = False  # True if it needs all documents here
+    is_of_query: bool = True  # False if it shows all queries, without a tile of the current one for each decoder
 
 
 VIEWS = {
@@ -50,7 +51,7 @@ VIEWS = {
     view_names.MAP: View(map_view.draw_map_view, map_view.draw_options, needs_documents=True),
     view_names.REDUNDANCY: View(redundancy.draw_redundancy, redundancy.draw_options),
     view_names.WEIGHTS: View(weights.draw_weights, needs_documents=True),
-    view_names.CHECK_UP: View(checkup.draw_check_up, needs_documents=True),
+    view_names.CHECK_UP: View(checkup.draw_check_up, needs_documents=True, is_of_query=False),
 }
 
 
@@ -59,7 +60,7 @@ def draw_explore(loaded: Loaded, question: Question) -> None:
     """Draw the Explore page: each decoder's results for the question, and the chosen view of them."""
     confirm.rerun_if_stale()
     # True in the one run after a slider of a tile was released; `_commit_sliders` sets it.
-    is_released = st.session_state.pop(RELEASED_KEY, False)
+    is_released = st.session_state.pop(link.RELEASED_KEY, False)
     with st.container(key="explore"):
         st.html(EXPLORE_CSS)
         try:
@@ -94,6 +95,11 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
         if settings.open:
             with settings:
                 _draw_settings(loaded)
+    # Tiles would be of one query, and have a second slider for each λ.
+    if not view.is_of_query:
+        with below:
+            view.draw(loaded, question, {}, "")
+        return
     # `state` changes when answers bring new documents from a vector engine.
     chosen, state = decoders.get_decoders(), loaded.state
     # The baseline is the first selector with the default scorers, always computed for comparison.
@@ -200,8 +206,9 @@ def draw_tiles(
     data["serial"] = st.session_state.get(SERIAL_KEY, 0)
     # The browser writes it: otherwise each tried value would be an entry of its history.
     data["address"] = link.preview_address(loaded) if is_released else None
+    data["hasWall"] = loaded.reach is None
     # After a drag the browser displays the change in place of the headline.
-    if not is_released and loaded.reach is None and st.session_state.get(decoders.VIEW_KEY) != view_names.CHECK_UP:
+    if not is_released and loaded.reach is None:
         check_up = checkup.find_check_up(loaded, question.k, question.depth)
         # None if the check-up still needs a job.
         data["headline"] = check_up and check_up.headline
@@ -210,7 +217,7 @@ def draw_tiles(
         """Go to the next or previous query; direction 0 opens the check-up of all queries."""
         if direction:
             confirm.take_step(lambda: step_query(loaded, direction))
-        else:
+        elif loaded.reach is None:
             st.session_state[decoders.VIEW_KEY] = view_names.CHECK_UP
 
     vendor.draw_view("tiles", TILES_KEY, data, {"committed": partial(_commit_sliders, sliders), "stepped": step_to})
@@ -250,7 +257,7 @@ def _commit_sliders(slider_params: Mapping[str, Mapping[str, tuple[str, Param]]]
     slider_params: tile (a decoder's card on the page) → parameter → (widget key, declaration); message: the browser's
     report, with its number and the values by tile and parameter
     """
-    st.session_state[RELEASED_KEY] = True
+    st.session_state[link.RELEASED_KEY] = True
     # Reports may arrive out of order: the number never falls.
     st.session_state[SERIAL_KEY] = max(int(message["serial"]), st.session_state.get(SERIAL_KEY, 0))
     for tile, values in message["values"].items():

@@ -110,7 +110,7 @@ def find_floor(loaded: Loaded, question: Question) -> float | None:
 def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[Any, ...]:
     """Return a key of all that an answer and its drawing depend on."""
     qrels_digest = question.qrels.digest if question.qrels is not None else None
-    scorer_parts = _scorer_dependencies(loaded, decoder)
+    scorer_parts = find_scorer_dependencies(loaded, decoder)
     return (*_question_key(loaded, question), qrels_digest, decoder.label, *scorer_parts, question.k)
 
 
@@ -161,7 +161,7 @@ def _memo(loaded: Loaded, table_name: str, max_entries: int) -> Memo[tuple[Any, 
     return tables[digest]
 
 
-def _scorer_dependencies(loaded: Loaded, decoder: Decoder) -> tuple[Any, ...]:
+def find_scorer_dependencies(loaded: Loaded, decoder: Decoder) -> tuple[Any, ...]:
     """Return what a decoder's scores depend on besides query and parameters, for the keys of caches."""
     scorers = filter(None, (decoder.retrieve, decoder.rerank))
     return tuple(tuple(sorted(scorer.cache_dependencies(loaded.space).items())) for scorer in scorers)
@@ -183,7 +183,7 @@ def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tupl
     cached_scores: Memo[tuple[Any, ...], tuple[ScoredCandidates, float | None]] = _memo(loaded, "scored", MAX_SCORES)
     scorers = decoder.retrieve.label, decoder.rerank.label if decoder.rerank else None
     limits = decoder.depth, decoder.per_source, decoder.source, decoder.without_self
-    cache_key = (*_question_key(loaded, question), *scorers, *_scorer_dependencies(loaded, decoder), *limits)
+    cache_key = (*_question_key(loaded, question), *scorers, *find_scorer_dependencies(loaded, decoder), *limits)
     if cache_key not in cached_scores:
         progress_slot, start_time = st.empty(), time.monotonic()
 

@@ -31,6 +31,8 @@ HOME_PAGE = "explore"
 PAGE_PARAM = "page"
 FIRST_STATE_KEY = "link.first"
 """Session key: the state at the start."""
+RELEASED_KEY = "explore.released"
+"""Session key: True in the run after a slider was released, in which the browser writes the address itself."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,10 @@
 
 import { mount as mountLists } from "./lists.js";
 import { LiveFrontier } from "./live_frontier.js";
-import { LiveWall } from "./live_wall.js";
 import { Answers, hub, listen, make, packedAnswers, path, setting } from "./parts.js";
 import { mount as mountTiles } from "./tiles.js";
 import { mount as mountVerdict } from "./verdict.js";
+import { Wall } from "./wall.js";
 
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 
@@ -48,7 +48,8 @@ class LivePage {
     const { frontier } = this.data;
     if (frontier) this.makeFrontier(make(root, "section", "all", { "aria-label": "All judged queries" }));
     const wall = make(root, "section", "", { "aria-label": "Wall of queries" });
-    this.wall = new LiveWall(wall, this.queries.map(({ text }) => text), (position) => this.open(position));
+    this.reading = make(wall, "p", "note");
+    this.wall = new Wall(wall, "Queries", this.queries.map(({ text }) => text), (position) => this.open(position));
     const one = make(root, "section", "one", { "aria-label": "One query" });
     const heading = make(one, "div", "heading");
     this.heading = make(heading, "h2", "", { "aria-live": "polite" });
@@ -130,8 +131,9 @@ class LivePage {
   follow({ tiles, touched }) {
     const { key, title } = touched.given, [slider] = touched.sliders, value = slider?.value;
     const sets = this.queries.map((query) => this.setOf(query, key, slider, value));
-    const symbol = slider?.given.symbol;
-    this.wall.draw(sets, this.queries[this.current].tiles.k, slider ? `${title} · ${symbol} ${setting(value)}` : title);
+    const { k } = this.queries[this.current].tiles, of = slider ? `${title} · ${slider.given.symbol} ${setting(value)}` : title;
+    this.reading.textContent = `Each square is a query: the similarities within its ${k} documents by ${of}, dark 0 to yellow 1. The number counts near-duplicate pairs.`;
+    this.wall.draw(sets, k);
     if (!this.frontier) return;
     const values = Object.fromEntries(tiles.map(({ given, sliders: [first] }) => [given.key, first?.value ?? 0]));
     this.reached.textContent = this.frontier.turn(values, key);

@@ -32,14 +32,29 @@ const HEAT = Array.from({ length: 256 }, (_, i) => {
     return Math.round(a + (b - a) * part);
   });
 });
-export const heat = (cosine) => HEAT[Math.max(0, Math.min(255, Math.round(cosine * 255)))];
+const shade = (cosine) => Math.max(0, Math.min(255, Math.round(cosine * 255)));
+export const heat = (cosine) => HEAT[shade(cosine)];
 
-// Draw the similarities between the documents of a set, a pixel for each pair. The diagonal stays transparent.
+// The same colours as pixels: an image's bytes are red, green, blue and opacity, whatever the order of a word's bytes.
+const PIXELS = new Uint32Array(Uint8Array.from(HEAT.flatMap((colour) => [...colour, 255])).buffer);
+
+// The similarities between the documents of a set as k × k pixels, for the next call to overwrite. The diagonal and
+// ranks without a document are transparent.
+let pixels = new Uint32Array(0);
+export function similarityPixels(set, k) {
+  const n = set.ids.length;
+  if (pixels.length !== k * k) pixels = new Uint32Array(k * k);
+  pixels.fill(0);
+  for (let i = 1; i < n; i++)
+    for (let j = 0; j < i; j++) pixels[i * k + j] = pixels[j * k + i] = PIXELS[shade(set.cosine(i, j))];
+  return pixels;
+}
+
+// Draw the similarities between the documents of a set, a pixel for each pair.
 export function thumbnail(canvas, set, k) {
-  const pen = canvas.getContext("2d"), picture = pen.createImageData(k, k);
-  for (let i = 0; i < set.ids.length; i++)
-    for (let j = 0; j < set.ids.length; j++) if (i !== j) picture.data.set([...heat(set.cosine(i, j)), 255], 4 * (i * k + j));
-  pen.putImageData(picture, 0, 0);
+  const picture = new ImageData(k, k);
+  new Uint32Array(picture.data.buffer).set(similarityPixels(set, k));
+  canvas.getContext("2d").putImageData(picture, 0, 0);
 }
 
 // Load the style sheet that lies beside the modules. The view is hidden until it has arrived.
@@ -302,7 +317,8 @@ function remember(url, answers) {
 }
 
 // Return the answers of a slider, requested once; null while they are on their way, then `onArrival` is called.
-export function path(url, onArrival) {
+// build: makes what is kept of the JSON values; onFailure: called if the server has no answer.
+export function path(url, onArrival, { build = (packed) => new Path(packed), onFailure } = {}) {
   const cached = paths.get(url);
   if (cached !== undefined) return cached;
   if (packedAnswers.has(url)) return remember(url, new Path(packedAnswers.get(url)));
@@ -311,9 +327,9 @@ export function path(url, onArrival) {
   fetches.set(url, control);
   fetch(url, { signal: control.signal })
     .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.status))))
-    .then((packed) => (paths.set(url, new Path(packed)), onArrival()))
+    .then((packed) => (paths.set(url, build(packed)), onArrival()))
     // The next run of the page requests them again, unless a newer request of this URL is on its way already.
-    .catch(() => fetches.get(url) === control && paths.delete(url))
+    .catch(() => fetches.get(url) === control && (paths.delete(url), onFailure?.()))
     .finally(() => fetches.get(url) === control && fetches.delete(url));
   return null;
 }

@@ -496,13 +496,19 @@ class Tiles {
     }
   }
 
-  // [ and ] go to the next change of the set, { and } to the next change of the order; j and k step the query.
+  // [ and ] go to the next change of the set, { and } to the next change of the order; j and k step the query;
+  // w opens the wall of all queries.
   key(event) {
     const from = event.composedPath()[0];
     if (/^(text|search|number|textarea|select-one)$/.test(from.type) || from.isContentEditable || event.ctrlKey || event.metaKey) return;
     if (event.key === "j" || event.key === "k") {
       event.preventDefault();
       this.component.setTriggerValue("stepped", event.key === "j" ? 1 : -1);
+      return;
+    }
+    if (event.key === "w" && this.data.hasWall) {
+      event.preventDefault();
+      this.component.setTriggerValue("stepped", 0);
       return;
     }
     const way = { "]": 1, "}": 1, "[": -1, "{": -1 }[event.key], slider = this.slider ?? this.touched?.sliders[0];

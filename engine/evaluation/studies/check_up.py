@@ -59,14 +59,38 @@ def check_up(
     rows = decode(decoder, space, queries, k).index
     # Columns of padding only, where k exceeds the corpus, are cut off.
     rows = rows[:, : max(1, int((rows >= 0).sum(1).max()))]
-    similarity = np.concatenate(list(_iterate_cosines(space, rows)))
-    is_duplicate = np.triu(similarity >= threshold - COSINE_TOLERANCE, 1)
+    redundancy = measure_redundancy(space, rows, threshold)
     return CheckUp(
-        queries=queries.ids, rows=rows.cpu().numpy(), similarity=similarity.astype(np.float32),
-        pairs=is_duplicate.sum((1, 2)), groups=_count_groups(is_duplicate),
-        ilad=compute_ilad(space.vectors, rows).cpu().numpy(), threshold=threshold,
+        queries=queries.ids, rows=rows.cpu().numpy(), similarity=redundancy.similarity, pairs=redundancy.pairs,
+        groups=redundancy.groups, ilad=redundancy.ilad, threshold=threshold,
         random_ilad=sample_random_pairs(space).ilad,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SetRedundancy:
+    """Redundancy of m sets of k documents; the fields are those of a CheckUp, by set."""
+
+    similarity: np.ndarray  # (m, k, k) float32 cosines within each set, NaN beside pads
+    pairs: np.ndarray  # (m,) pairs of near-duplicates
+    groups: np.ndarray  # (m,) groups of near-duplicates
+    ilad: np.ndarray  # (m,) NaN for fewer than two documents
+
+
+@without_autocast
+def measure_redundancy(space: Space, rows: torch.Tensor, threshold: float) -> SetRedundancy:
+    """Count the near-duplicates in sets of documents.
+
+    rows: (m, k) positions in the corpus, −1 pads; threshold: the cosine from which on two documents are near-duplicates
+    """
+    similarity = np.concatenate(list(_iterate_cosines(space, rows)))
+    is_duplicate = np.triu(similarity >= threshold - COSINE_TOLERANCE, 1)
+    return SetRedundancy(
+        similarity=similarity.astype(np.float32),
+        pairs=is_duplicate.sum((1, 2)),
+        groups=_count_groups(is_duplicate),
+        ilad=compute_ilad(space.vectors, rows).cpu().numpy(),
+    )
 
 
 def _iterate_cosines(space: Space, rows: torch.Tensor) -> Iterator[np.ndarray]:

@@ -1,28 +1,24 @@
-"""The wall of thumbnails: what the browser gets."""
+"""The wall of thumbnails: what the browser gets, and what a click reports."""
 
-import base64
-import json
+import pytest
 
-import numpy as np
-
-from dashboard.components.thumbnails import EMPTY_CELL
-from support import pages
+from dashboard.components import thumbnails
+from dashboard.components.thumbnails import WallContent, draw_wall
 
 
-def page():
-    import numpy as np
-
-    from dashboard.components.thumbnails import draw_wall
-
-    matrices = np.array([[[np.nan, -0.5], [0.0, 0.5]], [[1.0, 2.0], [np.nan, 1.0]]])
-    draw_wall(matrices, ["<b>one</b>", "two"], ["1", "2"], "wall", lambda position: None, label="All")
-
-
-def test_values_are_bytes_of_a_colour_scale_and_nothing_where_there_is_none():
-    app = pages.draw_page(page)
-    data = json.loads(next(one for one in app.main if one.type == "bidi_component").proto.json)
-    assert list(base64.b64decode(data["values"])) == [EMPTY_CELL, 0, 0, 127, 254, 254, EMPTY_CELL, 254]
-    colours = np.frombuffer(base64.b64decode(data["colours"]), np.uint8).reshape(-1, 3)
-    assert len(colours) == EMPTY_CELL and tuple(colours[0]) == (0, 34, 78), "dark blue for 0"
-    assert tuple(colours[-1]) == (254, 232, 56), "yellow for 1"
-    assert data["titles"] == ["<b>one</b>", "two"] and data["size"] == 2
+@pytest.mark.parametrize(
+    ("clicked", "reported"), [(0, [0]), (1, [1]), (2, []), (-1, []), ("of an older wall", []), (None, [])]
+)
+def test_a_click_reports_a_square_of_this_wall_alone(clicked, reported, monkeypatch):
+    drawn, clicks, releases = [], [], []
+    monkeypatch.setattr(thumbnails.vendor, "draw_view", lambda *given: drawn.append(given))
+    content = WallContent(
+        version="1", titles=["<b>one</b>", "two"], size=2, base={"cells": ""}, base_title="Top-k", headline="All",
+        legend="Squares",
+    )  # fmt: skip
+    draw_wall(content, [{"key": "mmr"}], {"decoder": "mmr", "shown": True}, "wall", clicks.append, releases.append)
+    ((name, key, data, callbacks),) = drawn
+    assert (name, key) == ("check_up", "wall") and data["titles"] == ["<b>one</b>", "two"] and data["shown"]
+    callbacks["clicked"](clicked)
+    callbacks["released"]({"value": 1})
+    assert clicks == reported and releases == [{"value": 1}]

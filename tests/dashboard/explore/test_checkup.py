@@ -1,4 +1,4 @@
-"""The Check-up view: its headline and wall, and what a click on a square asks."""
+"""The Check-up view: its headline and wall, and what a click on a square and a released slider set."""
 
 import json
 
@@ -8,6 +8,7 @@ import streamlit as st
 
 from dashboard.explore import checkup
 from dashboard.services.source import Source
+from dashboard.session.view_names import CHECK_UP
 from support import pages
 
 
@@ -30,34 +31,73 @@ def data_of(app):
     return json.loads(block.proto.json)
 
 
-def headline(app):
-    return next(one.proto.body for one in app.main if one.type == "html" and "duplicates" in one.proto.body)
-
-
 def test_every_query_of_the_split_has_a_square_the_most_redundant_first():
     loaded = pages.load()
     app = shown(source=pages.DEMO)
     queries = loaded.dataset.judged("dev")
     data = data_of(app)
-    assert len(data["titles"]) == len(data["notes"]) == len(queries) and data["size"] == 10
-    counts = [int(note) for note in data["notes"]]
+    counts = data["base"]["pairs"]
+    assert len(data["titles"]) == len(counts) == len(queries) and data["size"] == 10
     assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
-    assert f"of your {len(queries)} queries the top 10 holds near-duplicates" in headline(app)
-    assert f"({counts[0]} pairs)" in headline(app)
+    assert f"of your {len(queries)} queries the top 10 holds near-duplicates" in data["headline"]
+    assert f"({counts[0]} pairs)" in data["headline"] and not data["shown"]
 
 
-def test_a_click_asks_the_query_and_opens_the_first_view(monkeypatch):
-    def wall(matrices, titles, notes, key, on_click, **_):
-        st.session_state["title"] = titles[3]
+@pytest.mark.parametrize(
+    ("chosen", "offered"),
+    [(["top_k", "dpp", "mmr"], ["mmr", "dpp"]), (["vrsd", "nnn"], ["nnn"]), (["top_k"], ["mmr"]), ([], ["mmr"])],
+)
+def test_chosen_decoders_with_a_slider_are_offered_else_the_first_one(chosen, offered):
+    data = data_of(shown(source=pages.DEMO, decoders=chosen))
+    assert [decoder["key"] for decoder in data["decoders"]] == offered and data["decoder"] == offered[0]
+    for decoder in data["decoders"]:
+        assert decoder["stops"][0] <= decoder["value"] <= decoder["stops"][-1]
+        assert decoder["urls"] == list(dict.fromkeys(decoder["urls"])) != []
+
+
+def replace_wall(monkeypatch, message):
+    """Draw two buttons in place of the wall: one releases the slider with a message, one clicks the fourth square."""
+
+    def wall(content, sliders, state, key, on_click, on_release):
+        st.session_state["drawn"] = {"title": content.titles[3], "state": state, "urls": sliders[0]["urls"]}
+        st.button("Release", key="release", on_click=on_release, args=(message,))
         st.button("Square 3", key="square", on_click=on_click, args=(3,))
 
     monkeypatch.setattr(checkup, "draw_wall", wall)
+
+
+def test_a_click_asks_the_query_and_opens_the_first_view(monkeypatch):
+    replace_wall(monkeypatch, {})
     app = shown(source=pages.DEMO, view="Map")
     assert app.session_state["view"] == "Map"
-    title = pages.press(app, "square").session_state["title"]
+    title = pages.press(app, "square").session_state["drawn"]["title"]
     queries, (key,) = pages.load().dataset.judged("dev"), [k for k in app.session_state if k.startswith("query.")]
-    assert title.startswith(f"{queries.texts[app.session_state[key]]} · ") and app.session_state[key] > 0
+    assert title == queries.texts[app.session_state[key]] and app.session_state[key] > 0
     assert "view" not in app.session_state
+
+
+@pytest.mark.parametrize("chosen", [["top_k"], ["top_k", "mmr"]])
+def test_a_release_sets_the_decoder_that_a_click_then_compares(chosen, monkeypatch):
+    replace_wall(monkeypatch, {"decoder": "mmr", "value": 0.37, "shown": True, "serial": 1})
+    app = pages.screen("explore", view=CHECK_UP, decoders=chosen)
+    assert not any(one.type == "bidi_component" for one in app.main), "no tiles of the current query"
+    first = app.session_state["drawn"]
+    assert first["state"]["address"] is None
+    app = pages.press(app, "release")
+    then = app.session_state["drawn"]
+    assert then["state"]["decoder"] == "mmr" and then["state"]["shown"]
+    address = then["state"]["address"]
+    assert "mmr.relevance_weight=0.37" in address if "mmr" in chosen else address is None, "the browser writes it"
+    assert then["urls"] == first["urls"], "the sets along the slider do not depend on where it stands"
+    app = pages.press(app, "square")
+    assert app.session_state["decoders"] == ["top_k", "mmr"] and app.query_params["mmr.relevance_weight"] == "0.37"
+
+
+@pytest.mark.parametrize("message", [{}, {"decoder": "vrsd", "value": 1}, {"decoder": "mmr", "value": "all"}])
+def test_a_release_that_no_browser_sends_sets_nothing(message, monkeypatch):
+    replace_wall(monkeypatch, message)
+    app = pages.press(shown(source=pages.DEMO), "release")
+    assert "explore.mmr.relevance_weight" not in app.session_state
 
 
 def test_a_corpus_without_queries_asks_its_documents(tmp_path):
@@ -65,9 +105,9 @@ def test_a_corpus_without_queries_asks_its_documents(tmp_path):
     file = tmp_path / "own.npy"
     np.save(file, vectors)
     pages.load(Source(str(file)))
-    app = shown(source=Source(str(file)), k=2)
-    assert "documents asked as queries" in headline(app) and "(1 pair)" in headline(app)
-    assert len(data_of(app)["titles"]) == 6
+    data = data_of(shown(source=Source(str(file)), k=2))
+    assert "documents asked as queries" in data["headline"] and "(1 pair)" in data["headline"]
+    assert len(data["titles"]) == 6
 
 
 @pytest.mark.parametrize("k", [1, 400])
