@@ -31,9 +31,10 @@ def draw_wall(
     """Draw the similarities within the sets of many queries as small pictures.
 
     decoders: the look, slider and `urls` of each decoder that can be compared; state: `decoder`, the one that is
-    compared, `shown`, True if its sets are shown in place of the baseline's, `serial` of the last report, and `address` of the
-    page, None to leave it; key: of the component; on_click: called with a square's position before the page is drawn again; on_release:
-    called with `decoder`, `value`, `shown` and `serial` after a slider was released or a state chosen
+    compared, `shown`, True if its sets are shown in place of the baseline's, `serial` of the last report, and `address`
+    of the page, None to leave it; key: of the component; on_click: called with a square's position before the page is
+    drawn again; on_release: called with `decoder`, `value`, `shown` and `serial` after a slider was released or a state
+    chosen
     """
 
     def report_click(position: Any) -> None:
@@ -42,6 +43,7 @@ def draw_wall(
         if isinstance(position, int) and 0 <= position < len(content.titles):
             on_click(position)
 
+    # A run of the page with the same version leaves the squares as they are, with the focus on one of them.
     data = {
         "version": content.version,
         "titles": list(content.titles),

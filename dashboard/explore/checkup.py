@@ -134,6 +134,7 @@ def _open_query(loaded: Loaded, result: CheckUpResult, square: int) -> None:
     query_id = checked.queries[checked.order[square]]
     confirm.take_step(lambda: query.select_query(loaded, mode, result.split, query_id))
     chosen, is_shown, _ = st.session_state.get(STATE_KEY, FIRST_STATE)
+    # The setting was stored when its slider was released.
     # A decoder whose sets were looked at is compared on the query too.
     if is_shown and chosen not in decoders.list_chosen():
         st.session_state[decoders.DECODERS_KEY] = [*decoders.list_chosen(), chosen]
@@ -190,6 +191,7 @@ def _describe_positions(request: WallRequest, decoder: Decoder, form: Param) -> 
 def _digest_request(loaded: Loaded, request: WallRequest, param: Param) -> str:
     """Return a digest of all that the answer to a request depends on; it does not depend on where the slider stands."""
     stage, queries = request.decoder.select, request.queries
+    # An address for each setting would have all sets computed again after every release.
     default_stage = type(stage)(**values_of(stage) | {param.name: param.default})
     label = replace(request.decoder, select=default_stage).label
     # Texts are part of the queries: scorers of words read them.
@@ -207,11 +209,13 @@ def _release(loaded: Loaded, params: dict[str, tuple[str, Param]], has_address: 
     if name not in params:
         return
     widget_key, param = params[name]
+    # The slider is the decoder's own: its setting holds on every page, and in the address.
     # A value that the browser should not have sent changes nothing.
     with suppress(ParamError):
         st.session_state[widget_key] = param.check(message.get("value"))
     # Views that were drawn by an earlier state keep what people have set since: the browser compares the number.
     st.session_state[STATE_KEY] = name, bool(message.get("shown")), message.get("serial", 0)
+    # Before the first query the page leaves its address alone.
     if has_address:
         # The browser writes it: otherwise each tried value would be an entry of its history.
         st.session_state[ADDRESS_KEY] = link.preview_address(loaded)

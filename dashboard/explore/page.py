@@ -215,6 +215,7 @@ def draw_tiles(
 
     def step_to(direction: int) -> None:
         """Go to the next or previous query; direction 0 opens the check-up of all queries."""
+        # Documents of a vector engine are not here to be compared, so there is no check-up of them.
         if direction:
             confirm.take_step(lambda: step_query(loaded, direction))
         elif loaded.reach is None:

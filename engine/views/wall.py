@@ -82,6 +82,7 @@ class WallRequest:
             query_sets, set_index = np.unique(query_rows, axis=0, return_inverse=True)
             distinct_sets.append(query_sets)
             which.append(set_index.ravel().tolist())
+        # One call for the sets of all queries: their cosines are computed block by block.
         rows = torch.from_numpy(np.concatenate(distinct_sets))
         redundancy = measure_redundancy(space, rows, resolve_duplicate_threshold(space))
         return {"counts": list(map(len, distinct_sets)), "which": which, **pack_redundancy(redundancy)}
@@ -98,6 +99,7 @@ def build_wall_requests(
     values = stops(param, getattr(decoder.select, param.name), exact=False)
     n_candidates = min(len(space), decoder.depth or len(space))
     position_work, position_cells = min(k, n_candidates) * n_candidates, max(1, k * (k - 1) // 2)
+    # Work decides for large corpora, the size of the answers for large sets.
     n_affordable = min(
         MAX_WALL_WORK // (len(queries) * position_work or 1), MAX_WALL_CELLS // (len(queries) * position_cells or 1)
     )
