@@ -195,7 +195,9 @@ def name_decoders(decoders: Sequence[Decoder], max_sliders: int | None = None) -
     titles = list(map(format_title, decoders))
     settings = [_format_fixed_settings(decoder, max_sliders) for decoder in decoders]
     for position, title in enumerate(tuple(titles)):
-        alike = {setting for other, setting in zip(map(format_title, decoders), settings, strict=True) if other == title}
+        alike = {
+            setting for other, setting in zip(map(format_title, decoders), settings, strict=True) if other == title
+        }
         if len(alike) > 1:
             titles[position] = settings[position]
     n_titles, n_numbered = Counter(titles), Counter[str]()

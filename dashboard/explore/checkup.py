@@ -19,6 +19,7 @@ from dashboard.session import decoders, link, query
 from dashboard.session.answers import find_scorer_dependencies
 from dashboard.session.parameters import param_key, resolve_form
 from dashboard.session.query import LABELLED, MAX_LISTED_QUERIES, SIMILAR, Question, find_first_split
+from dashboard.session.view_names import RESULTS
 from dashboard.widgets import confirm
 from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.map import name_document
@@ -138,8 +139,8 @@ def _open_query(loaded: Loaded, result: CheckUpResult, square: int) -> None:
     # A decoder whose sets were looked at is compared on the query too.
     if is_shown and chosen not in decoders.list_chosen():
         st.session_state[decoders.DECODERS_KEY] = [*decoders.list_chosen(), chosen]
-    # Without a stored view Explore shows its first one.
-    st.session_state.pop(decoders.VIEW_KEY, None)
+    # A value, as the browser's control would keep its own where there is none.
+    st.session_state[decoders.VIEW_KEY] = RESULTS
 
 
 def _list_compared(loaded: Loaded) -> dict[str, Decoder]:

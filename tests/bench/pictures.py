@@ -1,6 +1,6 @@
-"""The README's pictures, and the recording of a drag, from the real pages.
+"""The README's pictures, and a recording of some twenty seconds, from the real pages.
 
-python tests/bench/pictures.py --out assets [--only explore map tradeoff scrub]
+python tests/bench/pictures.py --out assets [--only explore map tradeoff demo]
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from PIL import Image
 from support import warm_home
 from support.browser import WAIT, Server, chromium, idle, view
 
-ADDRESS = "/?v=1&corpus=numpy-api&decoders=top_k,mmr,dpp,nnn"
-FRAMES, PAUSE, WIDTH = 64, 80, 1080
-"""Frames of the recording, milliseconds each is shown, and its width in pixels."""
-COLOURS = 160
-RECORDING = "scrub"
+ADDRESS, TWO = "/?v=1&corpus=numpy-api&decoders=top_k,mmr,dpp,nnn", "/?v=1&corpus=numpy-api&decoders=top_k,mmr"
+PAUSE_MS, WIDTH, HEIGHT, COLOURS = 130, 960, 760, 128
+"""Milliseconds that a frame of the recording is shown, its width, the height of the recorded page, and colours."""
+RECORDING = "demo"
+LIVE_PAGE = Path(__file__).parents[2] / "assets" / "live.html"
 
 
 def open_explore(browser, url: str, scheme: str, height: int = 900):
@@ -33,28 +33,94 @@ def open_explore(browser, url: str, scheme: str, height: int = 900):
     return page
 
 
+class Recording:
+    """Frames of pages, one after another, as an animated GIF."""
+
+    def __init__(self) -> None:
+        self.frames: list[Image.Image] = []
+
+    def look(self, page, count: int = 1) -> None:
+        """Take a frame of a page, shown `count` times as long."""
+        frame = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+        size = (WIDTH, WIDTH * frame.height // frame.width)
+        self.frames += [frame.resize(size, Image.Resampling.LANCZOS)] * count
+
+    def drag(self, page, points, steps: int) -> None:
+        """Drag from point to point, and take a frame at each step."""
+        (x, y), *others = points
+        page.mouse.move(x, y)
+        page.mouse.down()
+        for next_x, next_y in others:
+            for step in range(1, steps + 1):
+                page.mouse.move(x + (next_x - x) * step / steps, y + (next_y - y) * step / steps)
+                page.wait_for_timeout(40)
+                self.look(page)
+            x, y = next_x, next_y
+        page.mouse.up()
+
+    def save(self, file: Path) -> None:
+        """Write the frames with the colours of all of them; frames that are equal take no room."""
+        samples = self.frames[:: max(1, len(self.frames) // 8)]
+        sheet = Image.new("RGB", (WIDTH, sum(frame.height for frame in samples)))
+        for position, frame in enumerate(samples):
+            sheet.paste(frame, (0, sum(sample.height for sample in samples[:position])))
+        palette = sheet.quantize(COLOURS)
+        first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames]
+        first.save(file, save_all=True, append_images=others, duration=PAUSE_MS, loop=0, optimize=True)
+        print(f"{file}: {file.stat().st_size / 1e6:.1f} MB, {len(self.frames) * PAUSE_MS / 1000:.0f} s")
+
+
+def point_on(slider, share: float) -> tuple[float, float]:
+    """Return the point of a slider at a share of its track."""
+    box = slider.bounding_box()
+    return box["x"] + 8 + (box["width"] - 16) * share, box["y"] + box["height"] / 2
+
+
 def recording(browser, url: str, file: Path) -> None:
-    """A drag of MMR's λ from 0.98 to 0.3 and back a little, as an animated GIF."""
-    page = open_explore(browser, url + ADDRESS, "light", 760)
-    box = page.get_by_role("slider", name="MMR λ", exact=True).bounding_box()
-    frames = []
+    """The wall cools, a query's lists go off-topic, the budget moves, and a live page does the same from a file."""
+    story = Recording()
+    # What takes time to load is opened before it is shown.
+    frontier = open_explore(browser, url + ADDRESS, "light", HEIGHT)
+    tradeoff(frontier)
+    page = open_explore(browser, url + TWO, "light", HEIGHT)
+    close_tour(page)
+    view(page, "Check-up")
+    wall_slider = page.get_by_role("slider", name="MMR λ of all queries")
+    wall_slider.wait_for(timeout=WAIT)
+    page.get_by_text("each computed by the engine").wait_for(timeout=WAIT)
+    story.look(page, 8)
+    wall_slider.press("End")
+    page.wait_for_timeout(300)
+    story.drag(page, [point_on(wall_slider, share) for share in (1.0, 0.6)], 24)
+    story.look(page, 5)
+    page.locator(".frontier-wall button").first.click()
+    page.locator(".tile canvas").first.wait_for(timeout=WAIT)
+    idle(page)
+    slider = page.get_by_role("slider", name="MMR λ", exact=True)
+    story.look(page, 6)
+    story.drag(page, [point_on(slider, share) for share in (0.6, 0.3, 0.8)], 16)
+    story.look(page, 5)
+    budget = frontier.get_by_role("slider", name="Budget")
+    budget.scroll_into_view_if_needed()
+    box = budget.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    story.look(frontier, 6)
+    story.drag(frontier, [(x, y), (x, y + 50), (x, y)], 14)
+    story.look(frontier, 4)
+    live = browser.new_context(viewport={"width": 1440, "height": HEIGHT}, color_scheme="light").new_page()
+    live.goto(LIVE_PAGE.as_uri())
+    live.wait_for_timeout(1500)
+    story.look(live, 5)
+    slider = live.get_by_role("slider", name="MMR λ", exact=True)
+    slider.scroll_into_view_if_needed()
+    story.drag(live, [point_on(slider, share) for share in (0.8, 0.5)], 14)
+    story.look(live, 6)
+    story.save(file)
 
-    def point_at(share: float) -> tuple[float, float]:
-        return box["x"] + 8 + (box["width"] - 16) * share, box["y"] + box["height"] / 2
 
-    page.mouse.move(*point_at(0.98))
-    page.mouse.down()
-    for step in range(FRAMES):
-        share = step / (FRAMES - 1)
-        page.mouse.move(*point_at(0.98 - 0.68 * min(1, share / 0.7) + 0.4 * max(0, share - 0.7) / 0.3))
-        page.wait_for_timeout(40)
-        frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
-    page.mouse.up()
-    small = [frame.resize((WIDTH, WIDTH * frame.height // frame.width), Image.Resampling.LANCZOS) for frame in frames]
-    palette = small[FRAMES // 2].quantize(COLOURS)
-    quantised = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small]
-    quantised[0].save(file, save_all=True, append_images=quantised[1:], duration=PAUSE, loop=0, optimize=True)
-    print(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
+def close_tour(page) -> None:
+    if page.locator(".st-key-tour-close").count():
+        page.locator(".st-key-tour-close button").click()
 
 
 def scrub_slider(page) -> None:
@@ -74,8 +140,7 @@ def on_map(page) -> None:
 
 
 def tradeoff(page) -> None:
-    if page.locator(".st-key-tour-close").count():
-        page.locator(".st-key-tour-close button").click()
+    close_tour(page)
     page.get_by_role("link", name="Trade-off").click()
     start, done = page.locator(".st-key-tradeoff-start button"), page.get_by_text("Wins and losses", exact=True)
     start.or_(done).first.wait_for(timeout=WAIT)

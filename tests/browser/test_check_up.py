@@ -66,5 +66,6 @@ def test_a_drag_changes_all_squares_and_a_click_opens_the_query_at_its_lambda(pa
     square.click()
     page.wait_for_function(LISTS_DRAWN, timeout=WAIT)
     idle(page)
+    assert page.get_by_role("radio", name="Results", exact=True).is_checked()
     assert page.evaluate("frontier.shown.decoders[1].sliders[0].value") in (0.49, 0.5, 0.51)
     until(page, lambda: page.get_by_test_id("stSelectbox").first.locator("input").input_value() == title)

@@ -73,7 +73,7 @@ def test_a_click_asks_the_query_and_opens_the_first_view(monkeypatch):
     title = pages.press(app, "square").session_state["drawn"]["title"]
     queries, (key,) = pages.load().dataset.judged("dev"), [k for k in app.session_state if k.startswith("query.")]
     assert title == queries.texts[app.session_state[key]] and app.session_state[key] > 0
-    assert "view" not in app.session_state
+    assert app.session_state["view"] == "Results"
 
 
 @pytest.mark.parametrize("chosen", [["top_k"], ["top_k", "mmr"]])
