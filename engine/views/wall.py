@@ -67,6 +67,7 @@ class WallRequest:
         set at each position. Raises DataError if the corpus is no longer in memory, Cancelled if the caller is stopped.
         """
         space = self.space()
+        # A call of a weak reference returns None once the corpus is no longer in memory.
         if space is None:
             raise DataError("what this slider shows is no longer in memory; open the view again")
         stage = self.decoder.select
@@ -96,6 +97,7 @@ def build_wall_requests(
     Each is for some of the queries, in order. Where all positions would take minutes or many megabytes they are
     sampled; documents of a corpus too large for that come from a pool of the most relevant.
     """
+    # Each position is solved, as no path is needed where nobody can put the slider between two.
     values = stops(param, getattr(decoder.select, param.name), exact=False)
     n_candidates = min(len(space), decoder.depth or len(space))
     position_work, position_cells = min(k, n_candidates) * n_candidates, max(1, k * (k - 1) // 2)

@@ -2,7 +2,7 @@
 
 import re
 
-from support.browser import LISTS_DRAWN, MARKS, ROOTS, WAIT, idle, until
+from support.browser import LISTS_DRAWN, MARKS, ROOTS, WAIT, findings, idle, until
 
 pytestmark = MARKS
 ADDRESS = "/?v=1&corpus=numpy-api&decoders=top_k,mmr"
@@ -60,6 +60,8 @@ def test_a_drag_changes_all_squares_and_a_click_opens_the_query_at_its_lambda(pa
     until(page, lambda: page.evaluate(READ_WALL) == base)
     page.keyboard.press("w")
     until(page, lambda: page.evaluate(READ_WALL) == walls[-1])
+    assert not findings(page)
+    assert slider.bounding_box() == box, "the slider stays where the pointer has it"
     square = page.locator(".frontier-wall button").nth(1)
     until(page, lambda: f"{walls[-1]['counts'][1]} near-duplicate" in square.get_attribute("aria-label"))
     title = square.get_attribute("aria-label").rpartition(": ")[0]

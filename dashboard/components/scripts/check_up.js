@@ -63,6 +63,9 @@ class CheckUp {
       button.onclick = () => this.show(shown);
       return button;
     });
+    this.sign = make(this.after, "i", "", { "aria-hidden": true });
+    this.named = make(this.after, "span");
+    this.value = make(this.after, "span", "value");
     this.choice = make(controls, "select", "", { "aria-label": "Decoder of the wall" });
     this.choice.onchange = () => this.choose(this.choice.value);
     const slider = (this.slider = make(controls, "div", "slider"));
@@ -138,6 +141,8 @@ class CheckUp {
       this.input.setAttribute("aria-label", `${decoder.title} ${decoder.symbol} of all queries`);
       this.input.title = decoder.help;
       this.input.max = decoder.stops.length - 1;
+      // A number that grew would move the slider beside it, under the pointer.
+      this.value.style.width = `${Math.max(...decoder.stops.map((stop) => setting(stop).length))}ch`;
       if (!this.sets) this.arrive();
     }
     this.want();
@@ -149,7 +154,7 @@ class CheckUp {
     this.failed = "";
     for (const url of decoder.urls) {
       const build = (packed) => new WallPart(packed, size);
-      const onFailure = () => decoder === this.decoder && ((this.failed = "not every λ could be computed"), this.want());
+      const onFailure = () => decoder === this.decoder && ((this.failed = "Not every λ could be computed"), this.want());
       const part = path(url, () => decoder === this.decoder && (this.arrive(), this.want()), { build, onFailure });
       if (!part) break;
       parts.push(part);
@@ -216,16 +221,17 @@ class CheckUp {
     if (!decoder) return this.drawBefore();
     const { position } = this, stop = decoder.stops[position], share = position / Math.max(1, decoder.stops.length - 1);
     const written = `${decoder.symbol} ${setting(stop)}`;
-    this.after.innerHTML = `<i aria-hidden="true">${decoder.sign}</i> `;
-    this.after.append(`${decoder.title} ${written}`);
+    this.named.textContent = `${decoder.title} ${decoder.symbol} `;
+    this.sign.textContent = `${decoder.sign} `;
+    this.value.textContent = setting(stop);
     this.input.value = position;
     this.input.disabled = !known;
     this.slider.classList.toggle("waiting", !known);
     this.input.style.setProperty("--at", share);
     this.cursor.style.left = `${100 * share}%`;
     const progress = this.nComputed ? `: ${this.nComputed} of ${data.titles.length} queries` : "";
-    const origin = known ? decoder.note : this.failed || `computing every ${decoder.symbol}${progress}`;
-    this.note.textContent = `${data.legend} · ${origin}`;
+    const origin = known ? decoder.note : this.failed || `Computing every ${decoder.symbol}${progress}`;
+    this.note.textContent = `${data.legend} ${origin}.`;
     const counts = this.counts?.[position];
     this.input.setAttribute("aria-valuetext", counts ? `${setting(stop)}: ${percent(counts.share)} of queries hold near-duplicates` : "computing");
     if (!isAfter || !known) return this.drawBefore();
