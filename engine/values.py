@@ -245,6 +245,7 @@ class Queries(Labelled):
         if len(self.ids) != len(self.texts):
             raise DataError(f"queries need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
         self._check_metadata(self.metadata)
+        # An array has no ids, so nothing would say which query a row belongs to.
         if not isinstance(self.vectors, Embeddings | None):
             kind = type(self.vectors).__name__
             raise DataError(f"vectors must be engine.Embeddings; got {kind}. Pass engine.Embeddings(ids, vectors)")
@@ -353,6 +354,7 @@ class Qrels(ByDigest):
             raise ParamError(f"relevant_from must be a whole number of 1 or more; got {self.relevant_from!r}")
         if self.judgements not in JUDGEMENT_KINDS:
             raise ParamError(f"judgements must be one of {', '.join(JUDGEMENT_KINDS)}; got {self.judgements!r}")
+        # A frame has `items` too, column by column, and would fail far from here.
         is_nested = isinstance(self.grades, Mapping)
         if not is_nested or not all(isinstance(grades, Mapping) for grades in self.grades.values()):
             kind = "lists of documents" if is_nested else type(self.grades).__name__

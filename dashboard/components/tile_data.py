@@ -197,6 +197,7 @@ def name_decoders(decoders: Sequence[Decoder], max_sliders: int | None = None) -
     variants = defaultdict[str, set[str]](set)
     for title, setting in zip(selector_titles, settings, strict=True):
         variants[title].add(setting)
+    # What no slider changes, such as a window, tells more than a number.
     titles = [
         setting if len(variants[title]) > 1 else title for title, setting in zip(selector_titles, settings, strict=True)
     ]

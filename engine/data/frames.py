@@ -173,6 +173,7 @@ def load_qrels(source: Any, *, relevant_from: int = 1, judgements: str = "auto")
 
 def _list_judgements(source: Any) -> Iterable[Sequence[Any]]:
     """Yield query, document and grade of each judgement of a frame, a dictionary or rows. Raises DataError."""
+    # Lists of two or three documents would pass for rows (query, document, grade).
     source = convert_series(source)
     if is_frame(source):
         columns = find_named_columns(source, JUDGEMENT_NAMES, ("query", "document"))
