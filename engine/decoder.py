@@ -21,7 +21,7 @@ from engine.selection.per_source import SourceLimit, check_per_source, number_so
 from engine.solvers.tie_breaking import rank_exactly
 from engine.space import Elsewhere, QueryBatch, Space, find_own_documents, probe_of
 from engine.stages import Scorer, Selector, TradeOffSelector, make_scorer, make_selector, spec_of
-from engine.values import Corpus, Embeddings, Queries, Ranking, real_tensor
+from engine.values import QUERY_FRAME_FIX, Corpus, Embeddings, Queries, Ranking, real_tensor
 
 SET_SIZE = Whole(10, "k", 1, 1_000_000, comfortable=(1, 50), name="k", help="How many documents a query gets.")
 DEPTH = Whole(
@@ -533,7 +533,10 @@ def convert_queries(queries: Any) -> QueryLike:
         )
     # Iterating a frame would yield the names of its columns.
     if hasattr(queries, "columns"):
-        return real_tensor(queries, "queries")
+        try:
+            return real_tensor(queries, "queries")
+        except DataError as error:
+            raise DataError(f"{error}. {QUERY_FRAME_FIX}") from None
     if isinstance(queries, np.ndarray):
         is_text = queries.dtype.kind in "UOS" and isinstance(next(queries.flat, None), str)
         return [str(text) for text in queries.flat] if is_text else real_tensor(queries, "queries")

@@ -245,6 +245,10 @@ class Queries(Labelled):
         if len(self.ids) != len(self.texts):
             raise DataError(f"queries need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
         self._check_metadata(self.metadata)
+        # An array has no ids, so nothing would say which query a row belongs to.
+        if not isinstance(self.vectors, Embeddings | None):
+            kind = type(self.vectors).__name__
+            raise DataError(f"vectors must be engine.Embeddings; got {kind}. Pass engine.Embeddings(ids, vectors)")
         if self.vectors is not None and (missing_ids := set(self.ids) - self.vectors.position.keys()):
             first_ids = ", ".join(map(repr, sorted(missing_ids)[:5]))
             raise DataError(f"queries need one vector per id: {len(missing_ids)} have none (first: {first_ids})")
@@ -254,6 +258,11 @@ class Queries(Labelled):
         """Return queries from plain text, whose ids are their positions, or from a dictionary of ids and texts."""
         if isinstance(texts, Mapping):
             return cls(tuple(map(str, texts)), tuple(texts.values()))
+        # Iterating a data frame would take the names of its columns for queries.
+        if hasattr(texts, "columns"):
+            raise DataError(
+                f"queries must be texts; got {type(texts).__name__}. Pass one of its columns. {QUERY_FRAME_FIX}"
+            )
         texts = (texts,) if isinstance(texts, str) else tuple(texts)
         return cls(tuple(map(str, range(len(texts)))), texts)
 
@@ -292,6 +301,12 @@ class Queries(Labelled):
         """Return at most `count` random queries (seeded), in their original order."""
         return self if count >= len(self) else self.only(Random(seed).sample(self.ids, count))
 
+
+QUERY_FRAME_FIX = (
+    "Of a frame with texts and vectors, make engine.Queries(frame['id'], frame['text'], "
+    "vectors=engine.Embeddings(frame['id'], frame['embedding']))"
+)
+"""The fix for a data frame in the place of queries."""
 
 FRACTION_FIX = (
     "multiply fractions by 100, say, and round them, which leaves nDCG as it is; then give the grade from which a "
@@ -339,6 +354,14 @@ class Qrels(ByDigest):
             raise ParamError(f"relevant_from must be a whole number of 1 or more; got {self.relevant_from!r}")
         if self.judgements not in JUDGEMENT_KINDS:
             raise ParamError(f"judgements must be one of {', '.join(JUDGEMENT_KINDS)}; got {self.judgements!r}")
+        # A frame has `items` too, column by column, and would fail far from here.
+        is_nested = isinstance(self.grades, Mapping)
+        if not is_nested or not all(isinstance(grades, Mapping) for grades in self.grades.values()):
+            kind = "lists of documents" if is_nested else type(self.grades).__name__
+            raise DataError(
+                f"grades must be {{query: {{document: grade}}}}; got {kind}. engine.load_qrels reads frames, rows and "
+                "lists of documents"
+            )
         for query_id, grades in self.grades.items():
             for doc_id, grade in grades.items():
                 # Most grades are plain whole numbers, which need no closer look.

@@ -1,6 +1,6 @@
 """Data that the scripts of the tiles and lists draw, from plain values; for pages and for what has no server."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -192,14 +192,15 @@ def name_decoders(decoders: Sequence[Decoder], max_sliders: int | None = None) -
     max_sliders: of a decoder, None for all
     """
     n_selectors = Counter(decoder.select.spec.name for decoder in decoders)
-    titles = list(map(format_title, decoders))
+    selector_titles = list(map(format_title, decoders))
     settings = [_format_fixed_settings(decoder, max_sliders) for decoder in decoders]
-    for position, title in enumerate(tuple(titles)):
-        alike = {
-            setting for other, setting in zip(map(format_title, decoders), settings, strict=True) if other == title
-        }
-        if len(alike) > 1:
-            titles[position] = settings[position]
+    variants = defaultdict[str, set[str]](set)
+    for title, setting in zip(selector_titles, settings, strict=True):
+        variants[title].add(setting)
+    # What no slider changes, such as a window, tells more than a number.
+    titles = [
+        setting if len(variants[title]) > 1 else title for title, setting in zip(selector_titles, settings, strict=True)
+    ]
     n_titles, n_numbered = Counter(titles), Counter[str]()
     names = []
     for position, (decoder, title) in enumerate(zip(decoders, titles, strict=True)):

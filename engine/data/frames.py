@@ -127,8 +127,9 @@ def load_qrels(source: Any, *, relevant_from: int = 1, judgements: str = "auto")
     ----------
     source : frame, mapping or iterable
         A data frame of pandas, polars or pyarrow with columns of queries, documents and perhaps grades under usual
-        names (query_id, doc_id, relevance …); a dictionary {query: {document: grade}} or {query: documents}; or rows
-        (query, document, grade). Without a grade a document is relevant, with grade 1.
+        names (query_id, doc_id, relevance …); a dictionary {query: {document: grade}} or {query: documents}, or
+        a Series of these by query; or rows (query, document, grade). Without a grade a document is relevant, with
+        grade 1.
     relevant_from : int, default 1
         The grade from which a document counts as relevant.
     judgements : {"auto", "complete", "pooled"}, default "auto"
@@ -172,6 +173,8 @@ def load_qrels(source: Any, *, relevant_from: int = 1, judgements: str = "auto")
 
 def _list_judgements(source: Any) -> Iterable[Sequence[Any]]:
     """Yield query, document and grade of each judgement of a frame, a dictionary or rows. Raises DataError."""
+    # Lists of two or three documents would pass for rows (query, document, grade).
+    source = convert_series(source)
     if is_frame(source):
         columns = find_named_columns(source, JUDGEMENT_NAMES, ("query", "document"))
         yield from zip(
@@ -199,6 +202,13 @@ def _list_judgements(source: Any) -> Iterable[Sequence[Any]]:
         )
 
 
+def convert_series(value: Any) -> Any:
+    """Return a pandas Series as a dictionary by its index, as a grouped frame hands out; anything else as it is."""
+    return (
+        value.to_dict() if hasattr(value, "to_dict") and hasattr(value, "index") and hasattr(value, "name") else value
+    )
+
+
 def find_named_columns(
     frame: Any, usual_names: Mapping[str, Sequence[str]], required: Sequence[str]
 ) -> dict[str, list[Any]]:
@@ -207,7 +217,8 @@ def find_named_columns(
     names = list(values)
     roles = find_columns(names, usual_names, "the frame")
     if missing := [role for role in required if role not in roles]:
-        fixes = " and ".join(f"the column of {role}s {role}_id" for role in missing)
+        plurals = {"query": "queries"}
+        fixes = " and ".join(f"the column of {plurals.get(role, role + 's')} {role}_id" for role in missing)
         raise DataError(
             f"a frame must have columns of {' and '.join(required)}; it has {', '.join(names)}. Call {fixes}"
         )

@@ -427,7 +427,8 @@ class OptionEstimates(EstimatedSettings):
         documents counted as relevant from the next grade on, which takes as long again, and find what the sure setting
         costs in another metric; by default as with_options
         """
-        keep = KEPT_SHARE.check(keep)
+        # The parameter of pages and of the command line is called share.
+        keep = replace(KEPT_SHARE, name="keep", symbol="keep").check(keep)
         confirm_points = [] if confirm is None else list(confirm)
         positions = [*self.find_choices(keep), self.find_nearest(keep)]
         sure, bet, nearest = (None if position is None else self.build_option(position, keep) for position in positions)

@@ -272,6 +272,9 @@ class _CurveRequest:
             raise space.refuse("an exact frontier")
         names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
         check_metrics(names)
+        # A frame or dictionary is refused here, as its truth value is an error of another library further on.
+        if not isinstance(qrels, Qrels | None):
+            raise DataError(f"qrels must be engine.Qrels, as engine.load_qrels returns; got {type(qrels).__name__}")
         needs = {METRICS[name].needs for name in names}
         if unsupported := [name for name in names if METRICS[name].needs == "answers"]:
             raise ParamError(f"metrics of exact frontiers do without answers; got {', '.join(unsupported)}; use sweep")

@@ -28,8 +28,8 @@ def to_frame(results: Any, *, per_query: bool = False) -> DataFrame:
     Returns
     -------
     DataFrame
-        Of cells: method, name (short and distinct), label (the decoder in full), select.<parameter>, retrieve,
-        retrieve.<parameter>, rerank, depth, k, split, queries (their number), one column with the mean for each metric,
+        Of cells: method, name (short and distinct), label (the decoder in full), k, split, queries (their number), one
+        column with the mean for each metric, select.<parameter>, retrieve, retrieve.<parameter>, rerank, depth,
         left_out, returned, milliseconds, key, digest and provenance.<fact>. Of cells per query: method, name, label, k,
         split, query, metric, value and key. Of others the columns of their `to_frame`, with the place in the list
         before them for paths (query) and rankings (setting).

@@ -519,7 +519,7 @@ def measure(
     if isinstance(queries, str) or not all_text or len(set(query_ids)) != len(query_ids):
         raise DataError("queries must be engine.Queries, engine.Embeddings, or a list of distinct query ids")
     if qrels is not None and not isinstance(qrels, Qrels):
-        raise DataError(f"qrels must be engine.Qrels, for example data.qrels['test']; got {type(qrels).__name__}")
+        raise DataError(f"qrels must be engine.Qrels, as engine.load_qrels returns; got {type(qrels).__name__}")
     # A row beyond the corpus would be looked up as another document.
     largest_row = int(ranking.index.max()) if ranking.index.numel() else -1
     if largest_row >= len(space):

@@ -52,6 +52,10 @@ def select_cells(points: Iterable[Any], k: int) -> list[Any]:
     Raises ParamError for an invalid k, DataError if there is no cell, or cells of several splits.
     """
     k, all_cells = SET_SIZE.check(k), list(points)
+    for cell in all_cells:
+        # A frame of cells, for example, yields the names of its columns.
+        if not hasattr(cell, "k"):
+            raise DataError(f"points must be cells, as engine.sweep yields; got {type(cell).__name__}")
     cells = [cell for cell in all_cells if cell.k == k]
     if not cells:
         measured_sizes = ", ".join(map(str, sorted({cell.k for cell in all_cells}))) or "none"

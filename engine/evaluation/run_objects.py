@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engine.data.frames import FRAME_KINDS, find_named_columns, is_frame
+from engine.data.frames import FRAME_KINDS, convert_series, find_named_columns, is_frame
 from engine.data.tables import parse_id
 from engine.errors import DataError
 from engine.evaluation.run_files import RUN_NAMES, parse_number
@@ -19,7 +19,7 @@ def load_run(source: Any, name: str = "run") -> RankedRun:
     source : frame, mapping or RankedRun
         A data frame of pandas, polars or pyarrow with columns of queries and documents and perhaps rank or score under
         usual names (query_id, doc_id, rank, score …), where without both the order of the rows counts; or a dictionary
-        {query: documents, best first} or {query: {document: score}}.
+        {query: documents, best first} or {query: {document: score}}, or a Series of these by query.
     name : str, default "run"
         The name that charts write.
 
@@ -40,6 +40,7 @@ def load_run(source: Any, name: str = "run") -> RankedRun:
     """
     if isinstance(source, RankedRun):
         return source
+    source = convert_series(source)
     if is_frame(source):
         return RankedRun(name, _read_frame(source))
     if not isinstance(source, Mapping):

@@ -81,7 +81,10 @@ def select_judged_queries(
     if not isinstance(queries, Queries | Embeddings):
         raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
     if not isinstance(qrels, Mapping) or not all(isinstance(judgements, Qrels) for judgements in qrels.values()):
-        raise DataError("qrels must be judgements by split, as dataset.qrels is: {'dev': engine.Qrels, …}")
+        raise DataError(
+            "qrels must be judgements by split, as dataset.qrels is: {'dev': engine.Qrels, …}. "
+            "engine.evaluation.splits.split_in_half makes two splits of one"
+        )
     queries_by_split: dict[str, Queries | Embeddings] = {}
     for split in (dev, test):
         if split is None:

@@ -49,10 +49,10 @@ def build_frame(cells: Iterable[Cell]) -> DataFrame:
     """Build a frame with one row per cell.
 
     A cell is one decoder's metrics, query by query, at one k. Columns: method, name (short and distinct), label (the
-    decoder in full), select.<parameter>, retrieve, retrieve.<parameter>, rerank, …, depth, k, split, queries (number),
-    one column per metric (its mean), left_out, returned, milliseconds, key, digest, provenance.<fact>. Parameters that
-    a method lacks or leaves unset are missing; the label tells the two apart. Milliseconds of a sweep of one query are
-    missing too.
+    decoder in full), k, split, queries (number), one column per metric (its mean), select.<parameter>, retrieve,
+    retrieve.<parameter>, rerank, …, depth, left_out, returned, milliseconds, key, digest, provenance.<fact>. Parameters
+    that a method lacks or leaves unset are missing; the label tells the two apart. Milliseconds of a sweep of one query
+    are missing too.
     """
     import pandas as pd
 
@@ -77,10 +77,11 @@ def _build_row_sections(cell: Cell, name: str) -> tuple[dict[str, Any], ...]:
         chain_sections.append(params if stage_role == "select" else {stage_role: stage_name, **params})
     return (
         {"method": cell.method, "name": name, "label": cell.label},
+        {"k": cell.k, "split": cell.split, "queries": len(cell.queries)},
+        # Notebooks leave out the middle of so many columns, so what was measured comes first.
+        {metric: cell.mean[metric] for metric in cell.values},
         *chain_sections,
         {"depth": cell.decoder.get("depth"), **read_limits(cell.decoder)},
-        {"k": cell.k, "split": cell.split, "queries": len(cell.queries)},
-        {metric: cell.mean[metric] for metric in cell.values},
         {"left_out": cell.left_out, "returned": cell.returned, "milliseconds": cell.latency},
         {"key": cell.key, "digest": cell.digest},
         _prefix_keys(PROVENANCE_PREFIX, cell.provenance),

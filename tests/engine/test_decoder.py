@@ -197,6 +197,14 @@ TOP_K = engine.Decoder(engine.make("top_k"))
         (lambda: engine.Corpus(["a"], pd.DataFrame({"a": ["x"]})), "got DataFrame. Pass one of its columns"),
         (lambda: engine.Corpus([1], ["x"]), "corpus ids must be strings; number 0 is 1. Convert them"),
         (lambda: engine.embed(pd.DataFrame({"a": ["x"]})), "got DataFrame. Pass one of its columns"),
+        (lambda: engine.Queries.of(pd.DataFrame({"a": ["x"]})), "texts; got DataFrame. Pass one of its columns"),
+        (
+            lambda: engine.decode(TOP_K, SPACE, pd.DataFrame({"a": ["x"]})),
+            r"Choose its columns of numbers\..* make engine\.Queries",
+        ),
+        (lambda: engine.Queries(("q",), ("x",), vectors=QUERY), r"got ndarray. Pass engine\.Embeddings\(ids, vectors"),
+        (lambda: engine.Qrels(pd.DataFrame({"a": ["x"]})), "got DataFrame. engine.load_qrels reads frames"),
+        (lambda: engine.Qrels({"q": ["a"]}), "got lists of documents. engine.load_qrels reads"),
     ],
 )
 def test_values_in_the_wrong_place_or_of_the_wrong_kind_are_refused_with_the_fix(ask, message):

@@ -246,7 +246,12 @@ def _check_request(
     _check_types(
         ("space", space, isinstance(space, Space | Elsewhere), "an engine.Space"),
         ("queries", queries, isinstance(queries, Queries | Embeddings), "engine.Queries or engine.Embeddings"),
-        ("qrels", qrels, qrels is None or isinstance(qrels, Qrels), "engine.Qrels, as data.qrels['test'] is, or None"),
+        (
+            "qrels",
+            qrels,
+            qrels is None or isinstance(qrels, Qrels),
+            "engine.Qrels, as engine.load_qrels returns, or None",
+        ),
         ("split", split, isinstance(split, str), "text"),
         ("aspects", aspects, aspects is None or isinstance(aspects, Mapping), "a mapping, as data.aspects is, or None"),
         ("answers", answers, answers is None or isinstance(answers, Mapping), "a mapping, as aspects are, or None"),

@@ -99,7 +99,7 @@ def tune(
     queries : Queries or Embeddings
         At least the queries that the two splits judge.
     qrels : mapping of str to Qrels
-        Judgements by split. `split_in_half` makes two of one.
+        Judgements by split. `engine.evaluation.splits.split_in_half` makes two of one.
     objective : Objective or str
         An Objective, or its aim.
     k : int

@@ -53,6 +53,8 @@ def test_frame_of_any_kind_is_judgements(kind):
     [
         (GRADES, GRADES),
         ({"q1": ["a", "b"]}, {"q1": {"a": 1, "b": 1}}),
+        # Its values alone would pass for rows of a query and a document.
+        (pd.Series({"q1": ["a", "b"]}), {"q1": {"a": 1, "b": 1}}),
         ([("q1", "a", 2.0), ("q1", "b")], {"q1": {"a": 2, "b": 1}}),
         (JUDGEMENTS.drop(columns="rel"), {"q1": {"11": 1, "12": 1}, "q2": {"13": 1}}),
     ],

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -452,7 +453,7 @@ def test_another_choice_at_the_next_level_is_said_for_a_short_decision_only_on_d
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"keep": 1.5}, ParamError, "share"),
+        ({"keep": 95}, ParamError, "keep must be a number"),
         ({"metric": "redundancy"}, ParamError, "more is better"),
         ({"metric": "recal"}, ParamError, "recal"),
         ({"baseline": "mmr"}, ParamError, "none is called 'mmr'"),
@@ -462,6 +463,11 @@ def test_another_choice_at_the_next_level_is_said_for_a_short_decision_only_on_d
 def test_wrong_argument_is_refused_by_name(arguments, error, text):
     with pytest.raises(error, match=text):
         decide([BASE, cell("vrsd", make_values(0.1))], **arguments)
+
+
+def test_frame_of_cells_is_refused():
+    with pytest.raises(DataError, match=r"points must be cells, as engine\.sweep yields; got str"):
+        decide(pd.DataFrame({"recall": [0.5]}))
 
 
 def test_no_share_without_recall_and_no_decision_on_one_query():

@@ -184,6 +184,12 @@ def test_curve_with_a_limit_is_refused_by_name_with_a_way_on():
         engine.exact_frontier("mmr", sourced, queries, qrels, metrics=["unique_sources"])
 
 
+def test_judgements_of_another_kind_are_refused_with_the_fix():
+    space, queries, qrels, _ = toy(2)
+    with pytest.raises(engine.DataError, match=r"qrels must be engine\.Qrels, as engine\.load_qrels returns; got dict"):
+        engine.exact_frontier("mmr", space, queries, qrels.grades)
+
+
 def test_bands_equal_frontier_bands():
     space, queries, qrels, _ = toy(3)
     # The frontier draws from the queries that have both metrics, by id.

@@ -19,8 +19,9 @@ EXPECTED = {"q1": ("b", "a"), "q2": ("c",)}
         pd.DataFrame(ROWS).iloc[[1, 0, 2]],
         {"q1": ["b", "a"], "q2": ["c"]},
         {"q1": {"a": 0.1, "b": 0.4}, "q2": {"c": 1}},
+        pd.DataFrame(ROWS).iloc[[1, 0, 2]].groupby("qid")["docid"].apply(list),
     ],
-    ids=["scores", "ranks before scores", "order of rows", "lists", "scores by document"],
+    ids=["scores", "ranks before scores", "order of rows", "lists", "scores by document", "grouped"],
 )
 def test_run_of_any_kind_has_the_best_document_first(source):
     assert engine.load_run(source, "mine").documents == EXPECTED
@@ -45,6 +46,10 @@ def test_frame_of_a_ranking_is_identified_as_its_decoder():
     [
         (BY_SCORE.assign(score="x"), "row 0 of the frame: the score must be a number"),
         (BY_SCORE.drop(columns="qid"), "must have columns of query and document; it has docid, score"),
+        (
+            BY_SCORE.drop(columns="qid").drop(columns="docid"),
+            "Call the column of queries query_id and the column of doc",
+        ),
         ([1], "run must be a file, .* got list"),
         ({"q": "a"}, "run must map each query id to a list"),
     ],

@@ -81,6 +81,8 @@ def test_a_frame_has_a_row_a_cell_with_everything():
     assert table["left_out"].tolist()[4] == 1 and table["queries"].tolist() == [40, 40, 40, 40, 2]
     assert table["digest"].is_unique and table["provenance.qrels"][0] == "=1+1"
     assert list(build_frame([]).columns) == []
+    # Of 20 columns, the number that pandas shows, half are the first ones.
+    assert list(table.columns[:8]) == ["method", "name", "label", "k", "split", "queries", "recall", "ilad"]
     # Files of several sweeps go together: a column is text though nothing reranks in one of them.
     assert build_frame(points[:1])["rerank"].dtype == table["rerank"].dtype == "string"
 
