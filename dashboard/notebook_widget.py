@@ -18,7 +18,7 @@ from engine.data.frames import load_qrels
 from engine.decoder import SET_SIZE, Decoder, QueryLike, decode, query_batch
 from engine.display import MAX_REPR_CHARS, list_briefly
 from engine.errors import FrontierError, ParamError
-from engine.params import values_of
+from engine.params import check_values, values_of
 from engine.progress import counted, shorten
 from engine.space import Space
 from engine.stages import make_selector
@@ -30,6 +30,8 @@ MAX_LISTED_QUERIES = 5_000
 """Entries of the picker; `query` takes the id of any other."""
 MAX_QUERY_CHARS = 200
 VIEW_MODULES = "tiles.js", "lists.js"
+BROWSER_TRAITS = "query", "_committed", "_opened"
+"""Traits that the browser may set; the others are what it draws."""
 
 
 def build_script() -> str:
@@ -58,7 +60,8 @@ class ExploredContent:
 
     def take_query(self, query_id: str) -> Embeddings:
         """Return a query as embeddings of one row. Raises ParamError for another id."""
-        if (row := self.queries.position.get(query_id)) is None:
+        row = self.queries.position.get(query_id) if isinstance(query_id, str) else None
+        if row is None:
             first_ids = list_briefly(map(repr, self.queries.ids))
             raise ParamError(f"query must be the id of one of the queries, {first_ids}; got {query_id!r}")
         return self.queries.take([row])
@@ -156,6 +159,20 @@ class Explorer(anywidget.AnyWidget):
         save_live_page(file, page)
         return Path(file)
 
+    def set_state(self, sync_data: Mapping[str, Any]) -> None:
+        """Take what the browser reports; what cannot be used is said there and changes nothing.
+
+        An error would go to the log of the kernel alone, and anything can stand in a message of a notebook's page.
+        """
+        reported = {name: sync_data[name] for name in BROWSER_TRAITS if name in sync_data}
+        try:
+            # Traits that are set together are validated once all have changed: too late for this one.
+            if "query" in reported:
+                self._content.take_query(reported["query"])
+            super().set_state(reported)
+        except (FrontierError, traitlets.TraitError) as error:
+            self._error = str(error)
+
     def _build_view(self) -> dict[str, Any]:
         """Return the data of the tiles and the lists."""
         return {"tiles": self._packed.tiles | {"serial": self._serial}, "opened": self._opened}
@@ -202,11 +219,13 @@ class Explorer(anywidget.AnyWidget):
     @traitlets.observe("_committed")
     def _follow_release(self, change: Any) -> None:
         """Take the values at which the browser's sliders were released, and answer with the engine's own sets."""
-        self._serial = int(change["new"]["serial"])
         try:
-            self.values = change["new"]["values"]
+            self._serial, values = read_release(change["new"])
+            self.values = values
         except FrontierError as error:
             self._error = str(error)
+            # The sliders go back to the values that are in force.
+            self._view = self._build_view()
 
     @traitlets.observe("_opened")
     def _follow_opened(self, change: Any) -> None:
@@ -224,14 +243,27 @@ def read_values(decoders: Mapping[str, Decoder]) -> dict[str, dict[str, Any]]:
     return values
 
 
+def read_release(committed: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Return serial and values of the browser's report of a release. Raises ParamError for another form."""
+    serial, values = committed.get("serial"), committed.get("values")
+    if isinstance(serial, bool) or not isinstance(serial, int) or not isinstance(values, dict):
+        raise ParamError(f"a release must have a whole number as serial, and values; got {committed!r:.80}")
+    return serial, values
+
+
 def set_values(decoders: Mapping[str, Decoder], values: Mapping[str, Mapping[str, Any]]) -> dict[str, Decoder]:
     """Return decoders by key with other parameters. Raises ParamError for unknown ones or values out of range."""
     moved = dict(decoders)
     for key, changed in values.items():
         if (decoder := moved.get(key)) is None:
             raise ParamError(f"values must be of the decoders {', '.join(moved)}; got {key!r}")
-        stage = decoder.select
-        moved[key] = replace(decoder, select=make_selector(stage.spec.name, **{**values_of(stage), **changed}))
+        if not isinstance(changed, Mapping):
+            raise ParamError(f"values of {key} must be by the names of its parameters; got {changed!r:.80}")
+        stage, spec = decoder.select, decoder.select.spec
+        # Not as keywords: a name that is no parameter, nor even a text, is an error as the others are.
+        named = {str(name): value for name, value in changed.items()}
+        checked = check_values(spec.params, values_of(stage) | named, spec.name)
+        moved[key] = replace(decoder, select=type(stage)(**checked))
     return moved
 
 

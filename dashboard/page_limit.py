@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
+
+from engine.integrations.connections import MAX_ADDRESS_SHARE, find_site
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -16,23 +19,38 @@ TRY_AGAIN_LATER = 1013
 class PageLimit:
     """Application that answers up to MAX_OPEN_PAGES pages at a time; others get 503 and a sentence.
 
-    A page is open as long as its WebSocket is. Requests of open pages are always answered, and so are health checks:
-    refused are new WebSockets, and the documents that would open one.
+    A page is open as long as its WebSocket is. One address has at most half of them, so that one visitor cannot take
+    all. Requests of open pages are always answered, and so are health checks: refused are new WebSockets, and the
+    documents that would open one.
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        self.app, self.n_open_pages = app, 0
+        self.app = app
+        self._n_pages_by_site: Counter[str | None] = Counter()
+
+    @property
+    def n_open_pages(self) -> int:
+        """Number of open pages, of all addresses."""
+        return self._n_pages_by_site.total()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse what would open one page too many."""
         is_page = scope["type"] == "websocket"
-        if (is_page or _is_navigation(scope)) and self.n_open_pages >= MAX_OPEN_PAGES:
-            return await _refuse(scope, receive, send)
-        self.n_open_pages += is_page
+        # Behind a proxy on this machine the client is the visitor whom it names.
+        site = find_site(scope["client"][0]) if scope.get("client") else None
+        if is_page or _is_navigation(scope):
+            is_site_full = site is not None and self._n_pages_by_site[site] >= MAX_ADDRESS_SHARE * MAX_OPEN_PAGES
+            if self.n_open_pages >= MAX_OPEN_PAGES or is_site_full:
+                return await _refuse(scope, receive, send)
+        if not is_page:
+            return await self.app(scope, receive, send)
+        self._n_pages_by_site[site] += 1
         try:
             await self.app(scope, receive, send)
         finally:
-            self.n_open_pages -= is_page
+            self._n_pages_by_site[site] -= 1
+            # Addresses that have gone are forgotten.
+            self._n_pages_by_site += Counter()
 
 
 def _is_navigation(scope: Scope) -> bool:

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from streamlit import config
 from streamlit.web.bootstrap import load_config_options
 
-from dashboard import gate, page_limit, workers
+from dashboard import gate, page_limit, page_messages, slow_uploads, workers
 from dashboard.components import vendor
 from dashboard.services import corpora, jobs, login, roots, shutdown
 from dashboard.services.roots import MAX_UPLOAD_BYTES, Rules
@@ -241,8 +241,8 @@ def run_server(port: int | None, server: Listening, rules: Rules, browser: bool,
         gate.Gate, names=server.host_names, say=partial(echo, err=True), no_uploads=refuse_upload, frames=frames
     )
     # Inside the gate, so that what strangers send opens no page.
-    limit = Middleware(page_limit.PageLimit)
-    app = st.App(APP_FILE, lifespan=lifespan, routes=routes, middleware=[guard, limit])
+    limits = [Middleware(each) for each in (page_limit.PageLimit, page_messages.PageMessages, slow_uploads.SlowUploads)]
+    app = st.App(APP_FILE, lifespan=lifespan, routes=routes, middleware=[guard, *limits])
     load_config_options(config)  # before anything reads an option: Streamlit warns of those that change later
     # Signing in returns people to the address of another server, and whoever knows this one's has its key.
     if not server.is_private:

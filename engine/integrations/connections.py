@@ -1,9 +1,10 @@
-"""Connections of our servers: a time limit for a request's headers, and a bound on how many there are at a time."""
+"""Connections of our servers: time for a request's headers, size of a WebSocket's messages, and how many there are."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -11,6 +12,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEADER_TIMEOUT_S = 20.0
 """Seconds in which all headers of a request must arrive, from the connection or the last answer on."""
 MAX_CONNECTIONS = 512
+MAX_ADDRESS_SHARE = 0.5
+"""Share of the connections, and of the open pages, that one address may take."""
+MAX_MESSAGE_BYTES = 4_000_000
+"""Of a WebSocket: browsers send the state of a page's controls. A message that never ends stays in memory."""
+SITE_PREFIX_BITS = 64
+"""Of an IPv6 address: a site has all addresses that begin alike."""
 BUSY_TEXT = b"Too many connections at a time. Try again in ten seconds.\n"
 BUSY_RESPONSE = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nretry-after: 10\r\nconnection: close\r\n"
@@ -28,12 +35,14 @@ class BoundedProtocol(H11Protocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        # A WebSocket's protocol is made of the same settings, once it takes the connection over.
+        self.config.ws_max_size = min(self.config.ws_max_size, MAX_MESSAGE_BYTES)
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, or refuse it in a sentence."""
         super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
+        if len(self.connections) > MAX_CONNECTIONS or self._is_greedy():
             transport.write(BUSY_RESPONSE)
             transport.close()
             return
@@ -57,6 +66,14 @@ class BoundedProtocol(H11Protocol):
         self._cancel_deadline()
         super().connection_lost(error)
 
+    def _is_greedy(self) -> bool:
+        """Return True if this connection's address has more than its share of all."""
+        site = None if self.client is None else find_site(self.client[0])
+        if site is None or len(self.connections) <= MAX_ADDRESS_SHARE * MAX_CONNECTIONS:
+            return False
+        clients = [each.client for each in self.connections if each.client is not None]
+        return sum(find_site(host) == site for host, _ in clients) > MAX_ADDRESS_SHARE * MAX_CONNECTIONS
+
     def _is_waiting(self) -> bool:
         """Return True if no request is being answered, so that what has arrived is part of its headers."""
         # A WebSocket takes the connection over: its own protocol pings its peer.
@@ -79,6 +96,23 @@ class BoundedProtocol(H11Protocol):
         self._deadline = None
         if self._is_waiting():
             self.transport.close()
+
+
+def find_site(host: str) -> str | None:
+    """Return what one visitor's addresses have in common; None for this machine, where a proxy may speak for many.
+
+    A proxy on this machine that names its visitors is replaced by them before pages are counted.
+    """
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is None:
+            prefix = int(address) >> (address.max_prefixlen - SITE_PREFIX_BITS)
+            return None if address.is_loopback else f"{prefix:x}"
+        address = address.ipv4_mapped
+    return None if address.is_loopback else str(address)
 
 
 def use_bounded_protocol() -> None:

@@ -99,6 +99,38 @@ def test_wrong_values_are_refused_and_change_nothing(explorer, trait, value, sen
     assert (getattr(explorer, trait), explorer._view) == before
 
 
+FORMS = [None, "x", 5, 1e308, float("nan"), float("inf"), [1], {}, {"serial": 1}, {"serial": None, "values": {}}]
+MESSAGES = [
+    *({name: form} for name in ("query", "_committed", "_opened", "_view", "_answers", "_document") for form in FORMS),
+    *({"_committed": {"serial": form, "values": {}}} for form in FORMS),
+    *({"_committed": {"serial": 2, "values": {"mmr": form}}} for form in FORMS),
+    *({"_committed": {"serial": 2, "values": {"mmr": {"relevance_weight": form}}}} for form in FORMS),
+    *({"_committed": {"serial": 2, "values": {"mmr": {name: 1}}}} for name in (5, "name", "self", "__class__")),
+    {"query": "c"},
+    {"_opened": -1},
+    {"_opened": 10**30},
+]
+
+
+@pytest.mark.threat(
+    "messages to a notebook's widget with other types, ids that do not exist, values that are no numbers",
+    "the widget says what is wrong and goes on; nothing is raised in the kernel, and what it draws is its own",
+)
+def test_wrong_messages_of_the_browser_raise_nothing_and_the_next_one_is_answered(explorer):
+    queries, answers = explorer._queries, explorer._answers
+    for serial, message in enumerate(MESSAGES, start=10):
+        explorer.set_state(message)
+        assert (explorer.query, explorer._queries, explorer._answers) == ("a", queries, answers)
+        assert explorer.values == {"mmr": {"relevance_weight": 0.8}, "nnn": {"l1": 0.05, "l2": 0.1}}
+        explorer.set_state({"_committed": {"serial": serial, "values": {}}})
+        assert explorer._view["tiles"]["serial"] == serial or explorer._serial == serial
+    explorer.set_state({"query": "c"})
+    assert "got 'c'" in explorer._error
+    explorer.set_state({"query": "b", "_committed": {"serial": 99, "values": {"mmr": {"relevance_weight": 0.3}}}})
+    assert (explorer.query, explorer._error, explorer._view["tiles"]["serial"]) == ("b", "", 99)
+    assert read_tile(explorer, "mmr")["sliders"][0]["value"] == 0.3
+
+
 def test_two_settings_of_a_selector_have_keys_of_their_own():
     decoders = [engine.Decoder(engine.make("mmr", relevance_weight=value)) for value in (0.2, 0.7)]
     explorer = explore(SPACE, [1.0] * 8, decoders, k=5)

@@ -10,8 +10,9 @@ from dashboard.page_limit import PageLimit
 NAVIGATION = [(b"sec-fetch-mode", b"navigate")]
 
 
-def scope_of(kind="websocket", headers=(), method="GET", extensions=()):
-    return {"type": kind, "method": method, "headers": list(headers), "extensions": {name: {} for name in extensions}}
+def scope_of(kind="websocket", headers=(), method="GET", extensions=(), host="127.0.0.1"):
+    names = {name: {} for name in extensions}
+    return {"type": kind, "method": method, "headers": list(headers), "extensions": names, "client": (host, 5)}
 
 
 @pytest.mark.threat(
@@ -66,3 +67,42 @@ def test_page_whose_work_fails_makes_room():
     with pytest.raises(OSError):
         asyncio.run(limit(scope_of(), None, None))
     assert limit.n_open_pages == 0
+
+
+@pytest.mark.threat(
+    "one visitor who opens pages until nobody else can",
+    "half of the pages are the most of one address, an IPv6 site being one; a proxy's own address counts as many",
+)
+@pytest.mark.parametrize(
+    ("hosts", "is_refused"),
+    [
+        (["192.0.2.1", "192.0.2.1", "192.0.2.1"], True),
+        (["192.0.2.1", "::ffff:192.0.2.1", "192.0.2.1"], True),
+        (["2001:db8::1", "2001:db8::2", "2001:db8::3"], True),
+        (["192.0.2.1", "192.0.2.1", "192.0.2.2"], False),
+        (["2001:db8::1", "2001:db8::2", "2001:db8:0:1::3"], False),
+        (["127.0.0.1", "127.0.0.1", "127.0.0.1"], False),
+        (["::1", "::1", "::1"], False),
+    ],
+)
+def test_one_address_has_at_most_half_of_the_pages(monkeypatch, hosts, is_refused):
+    monkeypatch.setattr(page_limit, "MAX_OPEN_PAGES", 4)
+
+    async def attack():
+        closing, sent = asyncio.Event(), []
+
+        async def app(scope, receive, send):
+            await closing.wait()
+
+        async def send(message):
+            sent.append(message)
+
+        limit = PageLimit(app)
+        pages = [asyncio.create_task(limit(scope_of(host=host), None, send)) for host in hosts]
+        await asyncio.sleep(0)
+        assert [message.get("code") for message in sent] == [1013] * is_refused
+        closing.set()
+        await asyncio.gather(*pages)
+        assert not limit._n_pages_by_site
+
+    asyncio.run(attack())

@@ -14,6 +14,9 @@ from engine.errors import Cancelled, DataError, FrontierError
 
 SCORE_ROUNDING = 2.0**-10
 """Largest error of an exact search's scores, relative to the lengths: what numbers of 16 bits lose."""
+MAX_NUMBER_BYTES = 8
+MAX_LENGTH = float(np.finfo(np.float32).max) ** 0.5 / 4
+"""Of a vector, as of those in memory."""
 LENGTH_ROUNDING = 1e-6
 """Largest excess of a length over the longest one, relative to it, that rounding may cause."""
 
@@ -27,6 +30,11 @@ def check_ref(ref: StoreRef, dimension: int) -> None:
         raise DataError(f"{name} says that its vectors have {ref.dimension!r} numbers, and was opened with {dimension}")
     if ref.longest is not None and not 0 <= ref.longest < math.inf:
         raise DataError(f"{name} holds a vector that is not finite: by its own figures the longest is {ref.longest!r}")
+    # Longer ones have inner products with each other that no number of the engine holds.
+    if ref.longest is not None and ref.longest > MAX_LENGTH:
+        raise DataError(
+            f"{name} must hold vectors of length at most {MAX_LENGTH:.3g}; its longest has {ref.longest:.3g}"
+        )
 
 
 def check_count(count: Any, name: str) -> None:
@@ -43,7 +51,8 @@ def check_texts(texts: Any, n_expected: int, name: str) -> None:
 
 def check_rows(ids: Sequence[Any], vectors: Any, dimension: int, name: str) -> None:
     """Raise a DataError unless ids and vectors, (m, d), of some documents are well formed and finite."""
-    if not isinstance(vectors, np.ndarray) or vectors.dtype.kind != "f":
+    # Wider numbers than float64 exist, and nothing here computes with them.
+    if not isinstance(vectors, np.ndarray) or vectors.dtype.kind != "f" or vectors.dtype.itemsize > MAX_NUMBER_BYTES:
         raise DataError(f"{name} must return vectors as an array of numbers; its driver returned {type(vectors)}")
     if vectors.shape != (len(ids), dimension):
         raise DataError(

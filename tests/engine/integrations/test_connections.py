@@ -127,3 +127,31 @@ def test_limit_of_open_files_is_raised_as_far_as_allowed(monkeypatch):
         monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
         connections.raise_handle_limit()
         assert calls == expected
+
+
+@pytest.mark.threat(
+    "messages of a WebSocket that take gigabytes, or never end", "beyond 4 MB the WebSocket is closed at once"
+)
+def test_message_of_a_websocket_beyond_the_limit_closes_it_before_it_is_there(monkeypatch):
+    monkeypatch.setattr(connections, "MAX_MESSAGE_BYTES", 1000)
+    with serving(http=connections.BoundedProtocol) as connect, connect() as wire:
+        wire.sendall(UPGRADE)
+        assert b" 101 " in wire.recv(4096)
+        # The head of a message of 1,001 bytes, none of which are sent.
+        wire.sendall(b"\x81\xfe\x03\xe9\x00\x00\x00\x00")
+        # 1009 is the code of a message that is too big.
+        assert read_all(wire)[2:4] == (1009).to_bytes(2)
+
+
+@pytest.mark.threat(
+    "one address that takes all connections", "it has at most half of them, and the others are answered"
+)
+def test_one_address_has_at_most_half_of_the_connections(monkeypatch):
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    # As if this machine were another one, whose own proxy speaks for nobody.
+    monkeypatch.setattr(connections, "find_site", str)
+    with serving(http=connections.BoundedProtocol) as connect:
+        wires = [connect(), connect()]
+        assert all(map(ask_on, wires))
+        assert connections.BUSY_TEXT in read_all(connect())
+        assert ask_on(wires[0])

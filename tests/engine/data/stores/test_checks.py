@@ -76,8 +76,12 @@ LIES = {
     "a count that is no number": ({"lie_ref": lambda ref: replace(ref, count="900")}, "0 or more"),
     "another dimension": ({"lie_ref": lambda ref: replace(ref, dimension=3)}, "3 numbers"),
     "no length": ({"lie_ref": lambda ref: replace(ref, longest=float("nan"))}, "not finite"),
+    "a length beyond all numbers": ({"lie_ref": lambda ref: replace(ref, longest=1e308, unit=None)}, "at most 4.61e"),
     "a longest vector that is not": ({"lie_ref": lambda ref: replace(ref, longest=0.5, unit=None)}, "longer than 0.5"),
 }
+# Some machines have no numbers wider than float64.
+if np.dtype(np.longdouble).itemsize > np.dtype(float).itemsize:
+    LIES["vectors of 128 bits"] = ({"lie_hits": change(vectors=lambda v: v.astype(np.longdouble))}, "array of numbers")
 
 
 @pytest.mark.threat(
