@@ -40,6 +40,8 @@ STREAMLIT_CONFIG: dict[str, Any] = {
     "server.maxUploadSize": MAX_UPLOAD_BYTES >> 20,
     "browser.gatherUsageStats": False,
     "logger.hideWelcomeMessage": True,  # ours names Frontier and its folders, and asks no server for an address
+    # A view that a link names is a value and has a default, which is no mistake.
+    "global.disableWidgetStateDuplicationWarning": True,
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
     "client.allowedOrigins": [],  # of pages that may frame ours and speak to them: none
