@@ -161,6 +161,7 @@ def test_names_of_an_axis_stay_beside_the_tiles(browser, tmp_path):
     label = page.locator(".front .label:not(.tick)").last
     label.wait_for()
     assert f"{len(content.space)} of {len(content.space)}" == label.text_content()
+    assert page.locator(".said b").inner_text().startswith("No near-duplicate pairs"), "and not 0 → 0"
     assert label.bounding_box()["x"] >= page.locator("aside.side").bounding_box()["x"]
     page.close()
 

@@ -71,7 +71,7 @@ def opened(page, explorer, tmp_path):
 def test_drag_moves_one_widget_alone_and_tells_the_kernel_once_released(opened, explorer):
     before = opened.evaluate(LISTS, "a")
     assert before == opened.evaluate(LISTS, "b") and len(before) == 2
-    slider = opened.locator("#a input[type=range]")
+    slider = opened.locator("#a .slider input")
     box = slider.bounding_box()
     middle = box["y"] + box["height"] / 2
     opened.mouse.move(box["x"] + 0.8 * box["width"], middle)
@@ -91,7 +91,7 @@ def test_drag_moves_one_widget_alone_and_tells_the_kernel_once_released(opened, 
 
 
 def test_keys_step_the_query_of_the_widget_in_focus_alone(opened):
-    opened.locator("#b input[type=range]").focus()
+    opened.locator("#b .slider input").focus()
     opened.keyboard.press("j")
     opened.wait_for_function("saved.b.length")
     assert opened.evaluate("saved") == {"a": [], "b": [{"query": "1"}]}

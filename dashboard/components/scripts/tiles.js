@@ -388,8 +388,10 @@ class Tiles {
     if (this.level !== null) return this.compareAtLevel();
     if (!set) return;
     const { floor } = this.data, off = set.ids.length - set.onTopic(floor), offTopic = off ? `, ${off} of ${set.ids.length} off-topic` : "";
+    // "0 → 0" would say nothing.
+    const pairs = base.duplicates || set.duplicates ? `${counted(base.duplicates, "near-duplicate pair")} → ${set.duplicates}` : "No near-duplicate pairs";
     const lead = make(this.said, "b", "", {
-      text: touched.given.baseline ? `${counted(set.duplicates, "near-duplicate pair")} in ${touched.title}` : `${counted(base.duplicates, "near-duplicate pair")} → ${set.duplicates}${offTopic}`,
+      text: touched.given.baseline ? `${counted(set.duplicates, "near-duplicate pair")} in ${touched.title}` : `${pairs}${offTopic}`,
     });
     if (base.answers.packed.unmeasured || set.answers.packed.unmeasured) lead.textContent = base.answers.packed.unmeasured || set.answers.packed.unmeasured;
     if (touched.given.baseline) return;
