@@ -26,8 +26,6 @@ from engine.wording import visible
 TakeParam = Callable[..., Any]
 """Removes a parameter from an address and parses it; remarks what is invalid."""
 MAX_REMARK_LENGTH = 400
-COSTLY_PARAMS = {"iterations", "dimension"}
-"""Parameters of stages that multiply time or memory whatever the corpus."""
 MAX_SLIDER_EXCESS = 3
 """A link takes costly parameters as far as so many times the end of their sliders."""
 OPENED_KEY, REMARKS_KEY, UNSEEN_KEY = "link.opened", "link.remarks", "link.unseen"
@@ -55,7 +53,7 @@ def parse_link(params: Mapping[str, str]) -> Reading:
         if text is None:
             return param.default
         try:
-            value = param.parse(text)
+            value: Any = param.parse(text)
         except FrontierError as error:
             remarks.append(f"{owner}{error}: {param.text(param.default)} is taken")
             return param.default
@@ -101,8 +99,9 @@ def parse_link(params: Mapping[str, str]) -> Reading:
 
 def find_link_limit(param: Param) -> int | None:
     """Return the largest value of a parameter that a link sets, None where its own domain is the limit."""
-    is_costly = isinstance(param, Whole) and param.name in COSTLY_PARAMS
-    return MAX_SLIDER_EXCESS * int(param.comfortable_range[1]) if is_costly else None
+    if not isinstance(param, Whole) or param.name not in decoders.COSTLY_PARAMS:
+        return None
+    return MAX_SLIDER_EXCESS * param.comfortable_range[1]
 
 
 def fits_corpus(state: State, loaded: Loaded) -> bool:

@@ -71,7 +71,7 @@ class BoundedProtocol(H11Protocol):
         site = None if self.client is None else find_site(self.client[0])
         if site is None or len(self.connections) <= MAX_ADDRESS_SHARE * MAX_CONNECTIONS:
             return False
-        clients = [each.client for each in self.connections if each.client is not None]
+        clients = filter(None, (getattr(each, "client", None) for each in self.connections))
         return sum(find_site(host) == site for host, _ in clients) > MAX_ADDRESS_SHARE * MAX_CONNECTIONS
 
     def _is_waiting(self) -> bool:

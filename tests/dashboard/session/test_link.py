@@ -12,9 +12,9 @@ from hypothesis import strategies as some
 from dashboard.services import corpora
 from dashboard.services.source import Source
 from dashboard.session import address, answers, link, parameters, query, tradeoff
-from dashboard.session.decoders import RERANK, RETRIEVE, build_decoder, list_scorers
+from dashboard.session.decoders import COSTLY_PARAMS, RERANK, RETRIEVE, build_decoder, list_scorers
 from dashboard.session.link import MAX_ADDRESS_LENGTH, QUESTION_PARAMS, State, build_url, format_state
-from dashboard.session.restore import COSTLY_PARAMS, find_link_limit, parse_link
+from dashboard.session.restore import find_link_limit, parse_link
 from dashboard.sharing.dialogs import LINK
 from engine.decoder import Decoder
 from engine.errors import ParamError
