@@ -83,7 +83,8 @@ def compute_answer(loaded: Loaded, question: Question, selector_name: str, decod
         # Inner products, the default scores, are part of a call of the decoder; a vector engine computes its own.
         needs_no_scores = decoders.has_default_scorers(decoder) or loaded.reach is not None
         candidates, scoring_seconds = (None, 0.0) if needs_no_scores else compute_scores(loaded, question, decoder)
-        with jobs.limit_page_computations(is_long=has_large_sets(question.k)):
+        is_long = has_large_sets(question.k) or decoders.has_costly_stages(decoder)
+        with jobs.limit_page_computations(is_long=is_long):
             ranking, select_seconds = _time_ranking(loaded, question, decoder, candidates)
             selector_relevance = None if candidates is None else relevance(decoder.select, candidates)
         # None stands for a part that was not timed.
@@ -194,7 +195,8 @@ def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tupl
         titles = " and ".join(s.spec.title for s in (decoder.retrieve, decoder.rerank) if s is not None)
         words = f"Scoring by {titles}; the first time an index is made or a model is loaded"
         query = as_embeddings(loaded, question)
-        with st.spinner(words), report_to(report), jobs.limit_page_computations():
+        is_long = decoders.has_costly_stages(decoder)
+        with st.spinner(words), report_to(report), jobs.limit_page_computations(is_long=is_long):
             # What is computed once for a corpus, such as an index of words, is not part of a query's time.
             for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
                 scorer.prepare(loaded.space)

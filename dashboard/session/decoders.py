@@ -9,7 +9,7 @@ from dashboard.services import roots
 from dashboard.session.parameters import read_stage, set_stage
 from engine.decoder import POOL, Decoder, describe_scorer_use, explain_ignored_scorer
 from engine.errors import FrontierError, ParamError
-from engine.params import UNSET, Choice
+from engine.params import UNSET, Choice, Whole
 from engine.selection.per_source import list_limitable_selectors
 from engine.space import Space
 from engine.stages import Scorer, ScorerSpec, Selector, methods
@@ -32,6 +32,8 @@ _SELF_RULES = {SAME_TEXT: None, SAME_ID: True, KEEP_OWN: False}
 """Choice → `without_self` of a decoder."""
 EXPLORE_SCREEN, DATA_SCREEN = "screens/explore.py", "screens/data.py"
 RETRIEVE, RERANK = "retrieve", "rerank"
+COSTLY_PARAMS = {"iterations", "dimension"}
+"""Parameters of stages that multiply time or memory whatever the corpus."""
 AGREED_KEY = "agreed to"
 
 
@@ -219,6 +221,17 @@ def build_decoder(selector: Selector, retrieve: Scorer, rerank: Scorer | None, d
 def has_default_scorers(decoder: Decoder) -> bool:
     """Return True if the decoder has the default retriever and no reranker."""
     return decoder.rerank is None and decoder.retrieve == first_scorer()
+
+
+def has_costly_stages(decoder: Decoder) -> bool:
+    """Return True if a decoder may take minutes: a reranker, or costly parameters beyond the ends of their sliders."""
+    stages = filter(None, (decoder.select, decoder.retrieve))
+    costly_params = [(stage, each) for stage in stages for each in stage.spec.params if each.name in COSTLY_PARAMS]
+    is_beyond = (
+        isinstance(param, Whole) and getattr(stage, param.name) > param.comfortable_range[1]
+        for stage, param in costly_params
+    )
+    return decoder.rerank is not None or any(is_beyond)
 
 
 def last_scorer(decoder: Decoder) -> Scorer:

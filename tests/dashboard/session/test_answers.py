@@ -1,10 +1,14 @@
 """Times of answers: the median of a few calls, among them none that was the first of its kind."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from dashboard.services.memo import Memo
-from dashboard.session import answers
+from dashboard.session import answers, decoders
+from engine.decoder import Decoder
+from engine.stages import make
 
 STEP = 0.001
 
@@ -40,3 +44,37 @@ def test_the_first_call_of_a_kind_is_not_counted(clock):
 def test_a_first_call_that_took_long_is_not_repeated_and_has_no_time(clock):
     assert timed(clock, 2.0, 0) == (None, 1)
     assert timed(clock, 1.0, 0) == (pytest.approx(1.0), 1)
+
+
+@pytest.mark.parametrize(
+    ("decoder", "is_costly"),
+    [
+        (Decoder(make("nnn", solver="fista", iterations=401)), True),
+        (Decoder(make("nnn", solver="fista", iterations=400)), False),
+        (Decoder(make("mmr"), retrieve=make("random_projection", dimension=4097)), True),
+        (Decoder(make("mmr"), rerank=make("cross_encoder")), True),
+        (Decoder(make("mmr")), False),
+    ],
+)
+def test_decoder_that_may_take_minutes_leaves_a_slot_to_other_pages(decoder, is_costly, monkeypatch):
+    taken = []
+
+    class Taken(Exception):
+        pass
+
+    def take_slot(is_long=False):
+        taken.append(is_long)
+        raise Taken
+
+    monkeypatch.setattr(answers.jobs, "limit_page_computations", take_slot)
+    monkeypatch.setattr(answers, "_memo", lambda *_: Memo(9))
+    monkeypatch.setattr(answers, "answer_key", lambda *_: ())
+    monkeypatch.setattr(answers, "_question_key", lambda *_: ())
+    monkeypatch.setattr(answers, "as_embeddings", lambda *_: None)
+    monkeypatch.setattr(decoders, "check_decoder", lambda *_: None)
+    monkeypatch.setattr(decoders, "check_source_limit", lambda *_: None)
+    monkeypatch.setattr(answers, "_scorer_dependencies", lambda *_: ())
+    loaded, question = SimpleNamespace(reach=None, space=None), SimpleNamespace(k=10)
+    with pytest.raises(Taken):
+        answers.compute_answer(loaded, question, "any", decoder)
+    assert taken == [is_costly]

@@ -12,9 +12,9 @@ from hypothesis import strategies as some
 from dashboard.services import corpora
 from dashboard.services.source import Source
 from dashboard.session import address, answers, link, parameters, query, tradeoff
-from dashboard.session.decoders import RERANK, RETRIEVE, build_decoder, list_scorers
+from dashboard.session.decoders import COSTLY_PARAMS, RERANK, RETRIEVE, build_decoder, list_scorers
 from dashboard.session.link import MAX_ADDRESS_LENGTH, QUESTION_PARAMS, State, build_url, format_state
-from dashboard.session.restore import parse_link
+from dashboard.session.restore import find_link_limit, parse_link
 from dashboard.sharing.dialogs import LINK
 from engine.decoder import Decoder
 from engine.errors import ParamError
@@ -36,7 +36,9 @@ def legal(param):
         case Real():
             return some.floats(param.low, min(param.high, 1e12), allow_nan=False)
         case Whole():
-            numbers = some.integers(param.low, min(param.high or 10**9, 10**9))
+            # A link takes no more of what costs time or memory.
+            high = find_link_limit(param) or min(param.high or 10**9, 10**9)
+            numbers = some.integers(param.low, high)
             return some.one_of(numbers, some.none()) if param.unset else numbers
         case Choice():
             return some.sampled_from(param.options)
@@ -281,6 +283,31 @@ def test_a_large_k_of_a_link_waits_for_a_click(monkeypatch):
     again = pages.open_by_link(format_state(State(source=Source("numpy-api"), k=200)))
     again.slider(key="k").set_value(60).run()
     assert "This link asks" not in pages.texts(again) and computed[-1] == 60, "what visitors set themselves counts"
+
+
+@pytest.mark.threat(
+    "a link with a million iterations, or vectors of 65,536 numbers, for every decoder",
+    "taken as far as three times a slider's end, and said: two such pages held every visitor's for minutes",
+)
+@pytest.mark.parametrize(
+    ("fields", "owner", "limit"),
+    [
+        ({"decoders": "nnn", "nnn.solver": "fista", "nnn.iterations": "1000000"}, "select", 1200),
+        (
+            {"decoders": "mmr", "mmr.retrieve": "random_projection", "mmr.retrieve.dimension": "65536"},
+            "retrieve",
+            12_288,
+        ),
+    ],
+)
+def test_costly_parameters_of_a_link_are_limited_and_said(fields, owner, limit):
+    name = next(field for field in fields if field.endswith(tuple(COSTLY_PARAMS)))
+    reading = parse_link({"v": "1", **fields})
+    stage = getattr(reading.state.decoders[0], owner)
+    assert getattr(stage, name.rpartition(".")[2]) == limit
+    assert f"at most {limit:,}" in reading.remarks[0]
+    # Up to there nothing is said.
+    assert not parse_link({"v": "1", **fields, name: str(limit)}).remarks
 
 
 def test_a_labelled_query_and_a_document_come_back(demo):
