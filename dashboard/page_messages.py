@@ -46,7 +46,7 @@ class PageMessages:
 
 def find_close_code(data: bytes | None) -> int | None:
     """Return the code by which a page that sent this message is closed, None for a message of Streamlit's script."""
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from google.protobuf.message import DecodeError
     from streamlit.proto.BackMsg_pb2 import BackMsg
 
     if data is None:
