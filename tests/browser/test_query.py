@@ -39,7 +39,7 @@ def test_type_a_query_slide_read_and_reload(page, server):
     drawer.get_by_text(re.compile(r"Top-k #1\. In")).wait_for(timeout=WAIT)
     until(page, lambda: drawer.get_by_text(top[0], exact=True).count() == 1)
 
-    assert page.get_by_role("slider").count() == 1
+    assert page.locator(".tile").get_by_role("slider").count() == 1
     slide(page, "Home")
     until(page, lambda: diversity(page, 1) > max(spread, 0.5) and lists(page)[1] != first_lists)
     assert lists(page)[0] == top, "the baseline must not move with another decoder's slider"

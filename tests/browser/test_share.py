@@ -11,9 +11,12 @@ pytestmark = MARKS
 
 
 def read_sliders(page):
-    """Return the value of every slider by its label, and k."""
+    """Return the value of every decoder's slider by its label, and k.
+
+    The handle of diversity is left out: it shows that of the decoder that was moved last, which no link has.
+    """
     values = page.evaluate(
-        f"""() => Object.fromEntries({ROOTS}.flatMap(root => [...root.querySelectorAll('input[type=range]')])
+        f"""() => Object.fromEntries({ROOTS}.flatMap(root => [...root.querySelectorAll('.tile input[type=range]')])
             .map(input => [input.ariaLabel, input.ariaValueText]))"""
     )
     return values | {"k": page.locator(".st-key-header-k button").first.inner_text()}

@@ -62,10 +62,11 @@ def test_the_weights_view_shows_the_path_and_measures_the_steps():
     assert job.error is None and len(job.result) > 5 and "λ₁ = 0.1, λ₂ = 0.1" in pages.texts(app)
 
 
-def test_without_a_decoder_that_weighs_the_weights_view_says_which_do():
-    assert "Choose NNN" in pages.texts(
-        pages.pick(pages.screen("explore", decoders=["top_k", "mmr"]), "View", "NNN weights")
-    )
+def test_without_a_decoder_that_weighs_the_weights_view_adds_one():
+    app = pages.pick(pages.screen("explore", decoders=["top_k", "mmr"]), "View", "NNN weights")
+    assert "None of these decoders weighs its documents." in pages.texts(app)
+    app = pages.press(app, "weights.add.nnn")
+    assert app.session_state["decoders"] == ["top_k", "mmr", "nnn"] and "None of these" not in pages.texts(app)
 
 
 def test_every_view_draws_with_every_number_of_decoders():
