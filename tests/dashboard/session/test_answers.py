@@ -73,7 +73,7 @@ def test_decoder_that_may_take_minutes_leaves_a_slot_to_other_pages(decoder, is_
     monkeypatch.setattr(answers, "as_embeddings", lambda *_: None)
     monkeypatch.setattr(decoders, "check_decoder", lambda *_: None)
     monkeypatch.setattr(decoders, "check_source_limit", lambda *_: None)
-    monkeypatch.setattr(answers, "_scorer_dependencies", lambda *_: ())
+    monkeypatch.setattr(answers, "find_scorer_dependencies", lambda *_: ())
     loaded, question = SimpleNamespace(reach=None, space=None), SimpleNamespace(k=10)
     with pytest.raises(Taken):
         answers.compute_answer(loaded, question, "any", decoder)
