@@ -42,7 +42,10 @@ def test_a_drag_changes_all_squares_and_a_click_opens_the_query_at_its_lambda(pa
     n_sent, n_entries, walls = len(sent), page.evaluate("history.length"), []
     for share in (0.9, 0.75, 0.5):
         page.mouse.move(*point_at(share), steps=4)
-        page.wait_for_timeout(50)
+        drawn = [base, *walls]
+        until(page, lambda: page.evaluate(READ_WALL)["pixels"] not in [wall["pixels"] for wall in drawn])  # noqa: B023
+        # The last of the drag's steps may still be on its way.
+        page.wait_for_timeout(100)
         walls.append(page.evaluate(READ_WALL))
     assert len(sent) == n_sent, "nothing is sent while the thumb is held"
     shares = [read_shares(wall["figure"]) for wall in walls]

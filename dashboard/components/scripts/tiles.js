@@ -133,7 +133,7 @@ class Slider {
       const left = this.share(from);
       make(this.offTopic, "i", "", { style: `left:${100 * left}%;width:${100 * (this.share(to) - left)}%` });
     }
-    const hatched = spans.length ? " · hatched: mean relevance below that of 95% of the corpus" : "";
+    const hatched = spans.length ? " · hatched: mean relevance below that of the 5% most relevant documents" : "";
     const kind = answers.exact ? `exact: every value, ${counted(changes.length + 1, "set")}` : `sampled at ${answers.stops.length} positions${answers.why && `: ${answers.why}`}`;
     this.plot.title = `Diversity (filled) and ${judged ? "recall" : "relevance"} along ${this.given.symbol} · ${kind}${hatched}`;
     this.plot.dataset.kind = answers.exact ? "exact" : "sampled";
@@ -205,7 +205,7 @@ class Tile {
     const isMoreDiverse = (best, piece) => ((piece.set.diversity ?? -1) > (best?.set.diversity ?? -1) ? piece : best);
     const piece = reached ?? pieces.reduce(isMoreDiverse, undefined);
     if (piece) this.values[slider.given.param] = piece.at ?? inside(piece.from, piece.to);
-    this.node.classList.toggle("unreached", (this.set?.diversity ?? 1) < level - 1e-9);
+    this.node.classList.toggle("unreached", (this.set?.diversity ?? -1) < level - 1e-9);
   }
 
   // The origin of the set in words: exact, sampled, or searched among a part of the documents.
@@ -240,7 +240,7 @@ class Tile {
       `<span title="Mean cosine of the set's documents with the query">Rel<i>evance</i> <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
     this.topic.hidden = floor === null;
     this.topic.innerHTML = `<b>${set.onTopic(floor)} of ${set.ids.length}</b> on topic`;
-    this.topic.title = floor === null ? "" : `Documents with a cosine of ${number(floor)} or more with the query, which 5% of the corpus have`;
+    this.topic.title = floor === null ? "" : `Documents with a relevance of ${number(floor)} or more, which 5% of the corpus or more have`;
     Object.assign(this.thumb, { width: k, height: k });
     thumbnail(this.thumb, set, k);
     this.thumb.ariaLabel = this.thumb.title = unmeasured || `${set.duplicates} of ${set.pairs} pairs are near-duplicates (cosine ≥ ${number(set.answers.packed.duplicate, 4).replace(/0{1,2}$/, "")})`;
@@ -404,15 +404,20 @@ class Tiles {
 
   // Say which decoder is the most relevant at the diversity that all were set to.
   compareAtLevel() {
-    const compared = this.tiles.filter(({ given, node, set }) => !given.baseline && set && !node.classList.contains("unreached"));
-    compared.sort((one, other) => other.set.relevance - one.set.relevance);
+    const { k } = this.data, isReached = ({ given, node, set }) => !given.baseline && set && !node.classList.contains("unreached");
+    const isWaiting = ({ sliders }) => sliders.some((slider) => !slider.known);
+    const compared = this.tiles.filter((tile) => isReached(tile) && !isWaiting(tile));
+    // Fewer documents are more relevant in the mean: such a set is named, and never the best.
+    const isShort = ({ set }) => set.ids.length < Math.min(k, this.base.ids.length);
+    compared.sort((one, other) => isShort(one) - isShort(other) || other.set.relevance - one.set.relevance);
     // Decoders that differ by less than is printed are named together.
-    const figure = ({ set }) => number(set.relevance), best = compared.filter((tile) => figure(tile) === figure(compared[0]));
+    const figure = ({ set }) => number(set.relevance), best = compared.filter((tile) => !isShort(tile) && figure(tile) === figure(compared[0]));
     const others = compared.slice(best.length), names = best.map(({ title }) => title).join(" and ");
     const lead = best.length ? `${names} ${best.length > 1 ? "are" : "is"} the most relevant, ${figure(best[0])}` : "no decoder reaches it";
     make(this.said, "b", "", { text: `Diversity ${number(this.level, 2)}: ${lead}` });
+    const waiting = this.tiles.filter((tile) => !tile.given.baseline && isWaiting(tile)).map(({ title }) => `${title} is being computed`);
     const unreached = this.tiles.filter(({ node }) => node.classList.contains("unreached")).map(({ title }) => `${title} does not reach it`);
-    make(this.said, "span", "", { text: [...others.map((tile) => `${tile.title} ${figure(tile)}`), ...unreached].join(" · ") });
+    make(this.said, "span", "", { text: [...others.map((tile) => `${tile.title} ${figure(tile)}${isShort(tile) ? ` (${tile.set.ids.length} of ${k})` : ""}`), ...waiting, ...unreached].join(" · ") });
   }
 
   // Offer the most diverse set along any slider that this query affords.
