@@ -25,6 +25,7 @@ from torch import Tensor
 
 from dashboard import workers
 from dashboard.services import transfer
+from engine.cli.output import echo_lines
 from engine.data.endpoints.config import is_endpoint
 from engine.data.frames import load_qrels
 from engine.decoder import QueryLike, as_queries, convert_queries, query_batch
@@ -203,7 +204,7 @@ def show(space: Space | Dataset, queries: QueryLike | None = None, qrels: Any = 
     """
     running = RunningDashboard(build_dataset(space, queries, qrels))
     if (place := find_remote_place(os.environ)) is not None:
-        print(describe_forwarding(place, socket.gethostname(), running.url))
+        echo_lines(describe_forwarding(place, socket.gethostname(), running.url).splitlines())
     elif not running.draw_frame():
         webbrowser.open(running.url)
     return running
