@@ -88,9 +88,11 @@ def _make_page(
     dataset = loaded.dataset
     judged = dataset.judged(split) if split else None
     vectors = None if judged is None or not loaded.has_query_vectors else embed_missing(loaded, judged, job)
+    document = None if question.document is None else as_embeddings(loaded, question)
     content = LiveContent(
         space=loaded.space,
         queries=_list_queries(loaded, question, vectors, n_queries),
+        document=document,
         decoders=decoders,
         qrels=dataset.qrels[split] if split and vectors is not None else question.qrels,
         judged=vectors,
@@ -101,8 +103,11 @@ def _make_page(
 
 
 def _list_queries(loaded: Loaded, question: Question, vectors: Embeddings | None, n_queries: int) -> Embeddings:
-    """Return the open query and the first of the others as vectors with their texts."""
+    """Return the open query, unless it is a document, and the first of the others as vectors with their texts."""
     own = as_embeddings(loaded, question)
+    # The page opens a document before the queries, of which one may have its id.
+    if question.document is not None:
+        own = own.take([])
     if vectors is None:
         return own
     rows = [row for row, query_id in enumerate(vectors.ids) if query_id not in own.ids]
@@ -111,4 +116,4 @@ def _list_queries(loaded: Loaded, question: Question, vectors: Embeddings | None
     # Vectors on disk come without the texts.
     texts = tuple(queries.texts[queries.position[query_id]] for query_id in chosen.ids)
     joined = torch.cat([own.vectors, chosen.vectors.to(own.vectors)])
-    return Embeddings((*own.ids, *chosen.ids), joined, own.encoder, (question.text, *texts))
+    return Embeddings((*own.ids, *chosen.ids), joined, own.encoder, (*(own.texts or ()), *texts))

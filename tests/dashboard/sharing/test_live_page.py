@@ -1,5 +1,7 @@
 """Share → Live page: the open query and others as a file, made by a job of the session."""
 
+from dashboard.services.source import Source
+from dashboard.session.query import SIMILAR, corpus_key
 from dashboard.sharing.dialogs import LIVE
 from dashboard.sharing.live_page import LIVE_COUNT_KEY, LIVE_PURPOSE
 from support import pages
@@ -28,3 +30,22 @@ def test_a_typed_query_is_shared_too_and_none_offers_nothing():
     assert made(app)["queries"][0]["text"] == "inverse of a matrix"
     app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "text": ""})
     assert LIVE not in app.menu_button(key="header.share").options
+
+
+def test_an_open_document_is_no_labelled_query_and_not_among_its_own_answers(tmp_path):
+    documents = [(str(i), f"thing {i} of {i % 5} sorts") for i in range(40)]
+    queries = [(str(i), f"sort {i}") for i in range(6)]
+    folder = pages.beir(tmp_path / "numbers", documents, queries, test=[("3", "10"), ("4", "11")])
+    source = Source(str(folder))
+    key = corpus_key(pages.load(source))
+    app = pages.screen("explore", source)
+    app.session_state[f"way.{key}"], app.session_state[f"document.{key}"] = SIMILAR, "3"
+    pages.choose_from_menu(pages.run(app), LIVE)
+    document, labelled = made(app)["queries"]
+    assert (document["text"], document["tiles"]["judged"]) == ("thing 3 of 3 sorts", 0)
+    assert (labelled["text"], labelled["tiles"]["judged"]) == ("sort 3", 1)
+    tiles = document["tiles"]["decoders"]
+    (slider,) = tiles[1]["sliders"]
+    for packed in (tiles[0]["now"], tiles[1]["now"], made(app)["answers"][slider["urls"][0]]):
+        assert 3 not in packed["rows"] and not packed["right"]
+    assert tiles[0]["baseline"]
