@@ -12,7 +12,7 @@ from dashboard.services.jobs import Job
 from dashboard.services.query_vectors import embed_missing
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
-from dashboard.session.answers import as_embeddings
+from dashboard.session.answers import answer_key, as_embeddings
 from dashboard.session.query import Question, find_first_split, get_selection
 from dashboard.widgets.basics import download_button, show_failure
 from dashboard.widgets.job_panel import draw_end
@@ -44,7 +44,7 @@ def draw_live_page(loaded: Loaded, question: Question) -> None:
     )
     options: dict[str, Any] = {"value": min(MAX_LIVE_QUERIES, max(1, len(others))), "key": LIVE_COUNT_KEY}
     n_queries = int(st.number_input("Queries, the open one first", 1, MAX_SHARED_QUERIES, **options))
-    key = (loaded.key, question.id, question.text, question.k, split, n_queries, *map(str, decoders.values()))
+    key = make_key(loaded, question, list(decoders.values()), split, n_queries)
     job = jobs.find_job(LIVE_PURPOSE, key)
     if job is None:
         try:
@@ -67,6 +67,16 @@ def draw_live_page(loaded: Loaded, question: Question) -> None:
     download_button(
         "Download", page, "frontier-live.html", "text/html", "live_page.download", icon=":material/download:"
     )
+
+
+def make_key(
+    loaded: Loaded, question: Question, decoders: list[Decoder], split: str | None, n_queries: int
+) -> tuple[Any, ...]:
+    """Return a key of all that a page depends on."""
+    # The frontier's judgements are the split's, also where the open query has none.
+    qrels_digest = loaded.dataset.qrels[split].digest if split else None
+    answers = [answer_key(loaded, question, decoder) for decoder in decoders]
+    return loaded.key, loaded.dataset.queries.digest, split, qrels_digest, n_queries, *answers
 
 
 def _wait(job: Job) -> None:
