@@ -91,12 +91,16 @@ def set_value(decoder: Decoder, param_name: str, value: Any) -> Decoder:
     return replace(decoder, select=type(select)(**values_of(select) | {param_name: value}))
 
 
-def build_frontier_data(measured: MeasuredDecoders, decoders: Mapping[str, Decoder]) -> dict[str, Any]:
+def build_frontier_data(measured: MeasuredDecoders, decoders: Mapping[str, Decoder]) -> dict[str, Any] | None:
     """Build what the script live_frontier.js draws, and the verdict at every budget.
 
-    decoders: key of the tile → decoder. The result has means over queries only, nothing of a single one. Raises
-    DataError or ParamError as `engine.frontier` does.
+    decoders: key of the tile → decoder. The result has means over queries only, nothing of a single one; None where the
+    baseline's sets have fewer than two documents on every query. Raises DataError or ParamError as `engine.frontier`
+    does.
     """
+    # No set has a diversity, as of a corpus of one document.
+    if not find_complete_queries(measured.cells[0], (X_METRIC, Y_METRIC)).any():
+        return None
     cells = _drop_incomplete(measured.cells)
     points = frontier(cells, X_METRIC, Y_METRIC, measured.k)
     dropped = [cell for cell in measured.cells if cell not in cells]
