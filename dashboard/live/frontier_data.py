@@ -32,7 +32,7 @@ from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import find_complete_queries
 from engine.evaluation.sweep.cell import Cell
 from engine.params import values_of
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, counted
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 from engine.views.slider import stops
@@ -131,6 +131,10 @@ def build_frontier_data(measured: MeasuredDecoders, decoders: Mapping[str, Decod
     }
     if estimates is not None:
         data |= _build_verdict(chart, estimates, decoders)
+    if dropped:
+        verb = "is" if len(dropped) == 1 else "are"
+        settings = counted(len(dropped), "setting")
+        data["notes"].append(f"{settings} returned fewer than two documents on some queries and {verb} left out.")
     return data
 
 
