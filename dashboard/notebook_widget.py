@@ -169,6 +169,9 @@ class Explorer(anywidget.AnyWidget):
             # Traits that are set together are validated once all have changed: too late for this one.
             if "query" in reported:
                 self._content.take_query(reported["query"])
+                # The query that is open already changes no trait, so that nothing else would take back an error.
+                if reported["query"] == self.query:
+                    self._redraw()
             super().set_state(reported)
         except (FrontierError, traitlets.TraitError) as error:
             self._error = str(error)
@@ -203,8 +206,9 @@ class Explorer(anywidget.AnyWidget):
     @traitlets.observe("query", "values")
     def _follow(self, change: Any) -> None:
         """Draw another query, or other values, which the browser or Python has set."""
-        # What the constructor sets is drawn already.
-        if self.query == self._packed.query_id and self.values == read_values(self._decoders):
+        # What the constructor sets is drawn already, and so is a query that comes back after one that failed.
+        is_drawn = self.query == self._packed.query_id and self.values == read_values(self._decoders)
+        if is_drawn and not self._error:
             return
         if change["name"] == "query":
             self._opened = None
@@ -222,6 +226,9 @@ class Explorer(anywidget.AnyWidget):
         try:
             self._serial, values = read_release(change["new"])
             self.values = values
+            # Values that are in force already change no trait, but the browser waits for its serial.
+            if self._view["tiles"]["serial"] != self._serial or self._error:
+                self._redraw()
         except FrontierError as error:
             self._error = str(error)
             # The sliders go back to the values that are in force.

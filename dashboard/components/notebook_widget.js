@@ -122,7 +122,7 @@ class NotebookView {
   fail() {
     this.problem.textContent = this.model.get("_error");
     this.problem.hidden = !this.problem.textContent;
-    if (!this.problem.hidden) this.root.classList.remove("waiting");
+    this.root.classList.remove("waiting"); // an error that is over may come back with the view as it was
   }
 
   watchTheme() {

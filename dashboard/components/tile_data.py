@@ -112,19 +112,21 @@ def pack_query(
     relevant_ids: Collection[str] = (),
     max_sliders: int | None = None,
     known_answers: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+    is_document: bool = False,
 ) -> PackedQuery:
     """Compute what the tiles and the lists draw of one query, with its sets at every position of every slider.
 
     query: vector, id and text of one query; relevant_ids: documents judged relevant to it; max_sliders: of a decoder,
     None for all: without a server a second slider can be moved while the first one stands at its setting only;
-    known_answers: of an earlier call, whose sets along a slider are not computed again. Raises ParamError or DataError
-    as `engine.decode` does.
+    known_answers: of an earlier call, whose sets along a slider are not computed again; is_document: the query is the
+    document of its id, which its sets leave out. Raises ParamError or DataError as `engine.decode` does.
     """
     text = query.texts[0] if query.texts else query.ids[0]
-    query_key = digest_of([space.embeddings.digest, query.ids[0], text, str(k)])[:16]
-    packing = _Packing(
-        space=space, query=query, key=query_key, k=k, relevant_ids=relevant_ids, known_answers=known_answers
-    )
+    # A document and a labelled query may share an id.
+    own_parts = ["document"] if is_document else []
+    query_key = digest_of([space.embeddings.digest, query.ids[0], text, str(k), *own_parts])[:16]
+    options: dict[str, Any] = {"relevant_ids": relevant_ids, "known_answers": known_answers, "is_document": is_document}
+    packing = _Packing(space=space, query=query, key=query_key, k=k, **options)
     baseline, tiles = make_baseline(None), list[dict[str, Any]]()
     for (key, title), decoder in zip(name_decoders(decoders, max_sliders), decoders, strict=True):
         packed, sliders = packing.pack_decoder(decoder, max_sliders)
@@ -149,23 +151,26 @@ class _Packing:
     k: int
     relevant_ids: Collection[str]
     known_answers: Mapping[str, dict[str, Any]]
+    is_document: bool
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)  # key → the sets along a slider
 
     def pack_decoder(self, decoder: Decoder, max_sliders: int | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Compute a decoder's set; return it and the data of its sliders, whose sets go to `answers`."""
+        # The tile's name, key and comparison with the baseline are of the decoder as it was set.
+        asked = replace(decoder, without_self=True) if self.is_document else decoder
         candidates: ScoredCandidates | None = None
         details: dict[str, Any] = {"relevant": self.relevant_ids, "scores": None}
         # Documents are scored once for all values; inner products, the default scores, take no time.
         if not has_default_scorers(decoder):
-            candidates = score_candidates(decoder, self.space, self.query)
+            candidates = score_candidates(asked, self.space, self.query)
             seen = relevance(decoder.select, candidates)
             details["scores"] = None if seen is None else seen.score
-        ranking = _select(self.space, self.query, decoder, candidates, self.k)
+        ranking = _select(self.space, self.query, asked, candidates, self.k)
         packed = pack_ranking(self.space, self.query.vectors[0], ranking, **details)
         sliders = []
         for param, form in list_sliders(decoder.select)[:max_sliders]:
             # The last request is the one for all positions.
-            request = requests(self.space, decoder, form, self.query, self.k, candidates, **details)[-1]
+            request = requests(self.space, asked, form, self.query, self.k, candidates, **details)[-1]
             url = _name_answers(self.key, decoder, param, request)
             # Two settings of a selector, and one before and after a drag, have the same sets along the slider.
             self.answers[url] = self.answers.get(url) or self.known_answers.get(url) or request.answer()

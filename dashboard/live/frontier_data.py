@@ -32,7 +32,7 @@ from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import find_complete_queries
 from engine.evaluation.sweep.cell import Cell
 from engine.params import values_of
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, counted
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 from engine.views.slider import stops
@@ -91,12 +91,16 @@ def set_value(decoder: Decoder, param_name: str, value: Any) -> Decoder:
     return replace(decoder, select=type(select)(**values_of(select) | {param_name: value}))
 
 
-def build_frontier_data(measured: MeasuredDecoders, decoders: Mapping[str, Decoder]) -> dict[str, Any]:
+def build_frontier_data(measured: MeasuredDecoders, decoders: Mapping[str, Decoder]) -> dict[str, Any] | None:
     """Build what the script live_frontier.js draws, and the verdict at every budget.
 
-    decoders: key of the tile → decoder. The result has means over queries only, nothing of a single one. Raises
-    DataError or ParamError as `engine.frontier` does.
+    decoders: key of the tile → decoder. The result has means over queries only, nothing of a single one; None where the
+    baseline's sets have fewer than two documents on every query. Raises DataError or ParamError as `engine.frontier`
+    does.
     """
+    # No set has a diversity, as of a corpus of one document.
+    if not find_complete_queries(measured.cells[0], (X_METRIC, Y_METRIC)).any():
+        return None
     cells = _drop_incomplete(measured.cells)
     points = frontier(cells, X_METRIC, Y_METRIC, measured.k)
     dropped = [cell for cell in measured.cells if cell not in cells]
@@ -127,6 +131,10 @@ def build_frontier_data(measured: MeasuredDecoders, decoders: Mapping[str, Decod
     }
     if estimates is not None:
         data |= _build_verdict(chart, estimates, decoders)
+    if dropped:
+        verb = "is" if len(dropped) == 1 else "are"
+        settings = counted(len(dropped), "setting")
+        data["notes"].append(f"{settings} returned fewer than two documents on some queries and {verb} left out.")
     return data
 
 

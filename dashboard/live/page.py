@@ -3,7 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,17 @@ class LiveContent:
     space: Space
     queries: Embeddings  # those that can be opened
     decoders: Sequence[Decoder]
+    document: Embeddings | None = None  # one that is opened first, to find others like it, by a query of its id
     qrels: Qrels | None = None  # None for a page without relevant documents and without a frontier
     judged: Embeddings | None = None  # of the frontier, None for the chosen queries
     split: str = ""  # of the judged queries
     k: int = 10
     title: str = ""  # "" for the name of the corpus
+
+    @property
+    def n_opened(self) -> int:
+        """Count the queries that can be opened, the document among them."""
+        return len(self.queries) + (self.document is not None)
 
 
 def save_live_page(
@@ -68,7 +74,7 @@ def build_live_page(content: LiveContent, *, progress: Progress | None = None, s
     judged queries; no other query, no path and no name of a user. progress: called as progress(done, total, label);
     stop: the work is cancelled once it is set. Raises DataError without a query, or as `engine.decode` and a sweep do.
     """
-    if not len(content.queries):
+    if not content.n_opened:
         raise DataError("queries must hold at least one query; got none")
     # The sets along a slider ask the block around them if they should stop.
     with report_to(None, stop):
@@ -93,7 +99,7 @@ def build_live_page(content: LiveContent, *, progress: Progress | None = None, s
 
 def _describe_page(content: LiveContent, has_frontier: bool) -> str:
     """Describe in words what a page shows, and what can be done with it."""
-    n_queries = counted(len(content.queries), "query", "queries")
+    n_queries = counted(content.n_opened, "query", "queries")
     size = f"{n_queries} × {counted(len(content.decoders), 'decoder')}, k = {content.k:,}"
     handles = "λ or the budget" if has_frontier else "λ"
     return f"{size}. Drag {handles}; the keys j and k step through the queries."
@@ -134,17 +140,20 @@ def pack_page(packed: Sequence[PackedQuery]) -> dict[str, Any]:
 
 def _pack_queries(content: LiveContent, progress: Progress | None) -> list[PackedQuery]:
     """Compute the sets of all chosen queries along all sliders."""
-    queries, packed = content.queries, []
-    for position, query_id in enumerate(queries.ids):
+    packed = []
+    options: dict[str, Any] = {"k": content.k, "max_sliders": MAX_LIVE_SLIDERS}
+    document = [] if content.document is None else [content.document]
+    labelled = [content.queries.take([row]) for row in range(len(content.queries))]
+    for position, query in enumerate([*document, *labelled]):
         raise_if_stopped("the live page was stopped")
-        texts = (queries.texts[position],) if queries.texts else None
-        vector = queries.vectors[position : position + 1]
-        query = Embeddings((query_id,), vector, content.space.embeddings.encoder, texts)
-        relevant_ids = frozenset() if content.qrels is None else frozenset(content.qrels.relevant(query_id))
-        options: dict[str, Any] = {"k": content.k, "relevant_ids": relevant_ids, "max_sliders": MAX_LIVE_SLIDERS}
+        query = replace(query, encoder=content.space.embeddings.encoder)
+        is_document = position < len(document)
+        # The judgements of an id are those of the labelled query that has it, not of the document.
+        qrels = None if is_document else content.qrels
+        options |= {"relevant_ids": () if qrels is None else qrels.relevant(query.ids[0]), "is_document": is_document}
         packed.append(pack_query(content.space, query, content.decoders, **options))
         if progress is not None:
-            progress(position + 1, len(queries), "queries at every λ")
+            progress(position + 1, content.n_opened, "queries at every λ")
     return packed
 
 

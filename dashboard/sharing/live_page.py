@@ -12,7 +12,7 @@ from dashboard.services.jobs import Job
 from dashboard.services.query_vectors import embed_missing
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
-from dashboard.session.answers import as_embeddings
+from dashboard.session.answers import answer_key, as_embeddings
 from dashboard.session.query import Question, find_first_split, get_selection
 from dashboard.widgets.basics import download_button, show_failure
 from dashboard.widgets.job_panel import draw_end
@@ -44,7 +44,7 @@ def draw_live_page(loaded: Loaded, question: Question) -> None:
     )
     options: dict[str, Any] = {"value": min(MAX_LIVE_QUERIES, max(1, len(others))), "key": LIVE_COUNT_KEY}
     n_queries = int(st.number_input("Queries, the open one first", 1, MAX_SHARED_QUERIES, **options))
-    key = (loaded.key, question.id, question.text, question.k, split, n_queries, *map(str, decoders.values()))
+    key = make_key(loaded, question, list(decoders.values()), split, n_queries)
     job = jobs.find_job(LIVE_PURPOSE, key)
     if job is None:
         try:
@@ -69,6 +69,16 @@ def draw_live_page(loaded: Loaded, question: Question) -> None:
     )
 
 
+def make_key(
+    loaded: Loaded, question: Question, decoders: list[Decoder], split: str | None, n_queries: int
+) -> tuple[Any, ...]:
+    """Return a key of all that a page depends on."""
+    # The frontier's judgements are the split's, also where the open query has none.
+    qrels_digest = loaded.dataset.qrels[split].digest if split else None
+    answers = [answer_key(loaded, question, decoder) for decoder in decoders]
+    return loaded.key, loaded.dataset.queries.digest, split, qrels_digest, n_queries, *answers
+
+
 def _wait(job: Job) -> None:
     """Draw a job's progress until it has ended."""
     # The full page is not drawn again, as by a panel: that would close the dialog.
@@ -88,9 +98,11 @@ def _make_page(
     dataset = loaded.dataset
     judged = dataset.judged(split) if split else None
     vectors = None if judged is None or not loaded.has_query_vectors else embed_missing(loaded, judged, job)
+    document = None if question.document is None else as_embeddings(loaded, question)
     content = LiveContent(
         space=loaded.space,
         queries=_list_queries(loaded, question, vectors, n_queries),
+        document=document,
         decoders=decoders,
         qrels=dataset.qrels[split] if split and vectors is not None else question.qrels,
         judged=vectors,
@@ -101,8 +113,11 @@ def _make_page(
 
 
 def _list_queries(loaded: Loaded, question: Question, vectors: Embeddings | None, n_queries: int) -> Embeddings:
-    """Return the open query and the first of the others as vectors with their texts."""
+    """Return the open query, unless it is a document, and the first of the others as vectors with their texts."""
     own = as_embeddings(loaded, question)
+    # The page opens a document before the queries, of which one may have its id.
+    if question.document is not None:
+        own = own.take([])
     if vectors is None:
         return own
     rows = [row for row, query_id in enumerate(vectors.ids) if query_id not in own.ids]
@@ -111,4 +126,4 @@ def _list_queries(loaded: Loaded, question: Question, vectors: Embeddings | None
     # Vectors on disk come without the texts.
     texts = tuple(queries.texts[queries.position[query_id]] for query_id in chosen.ids)
     joined = torch.cat([own.vectors, chosen.vectors.to(own.vectors)])
-    return Embeddings((*own.ids, *chosen.ids), joined, own.encoder, (question.text, *texts))
+    return Embeddings((*own.ids, *chosen.ids), joined, own.encoder, (*(own.texts or ()), *texts))

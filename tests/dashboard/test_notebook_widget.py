@@ -123,12 +123,23 @@ def test_wrong_messages_of_the_browser_raise_nothing_and_the_next_one_is_answere
         assert (explorer.query, explorer._queries, explorer._answers) == ("a", queries, answers)
         assert explorer.values == {"mmr": {"relevance_weight": 0.8}, "nnn": {"l1": 0.05, "l2": 0.1}}
         explorer.set_state({"_committed": {"serial": serial, "values": {}}})
-        assert explorer._view["tiles"]["serial"] == serial or explorer._serial == serial
+        assert (explorer._view["tiles"]["serial"], explorer._error) == (serial, "")
     explorer.set_state({"query": "c"})
     assert "got 'c'" in explorer._error
     explorer.set_state({"query": "b", "_committed": {"serial": 99, "values": {"mmr": {"relevance_weight": 0.3}}}})
     assert (explorer.query, explorer._error, explorer._view["tiles"]["serial"]) == ("b", "", 99)
     assert read_tile(explorer, "mmr")["sliders"][0]["value"] == 0.3
+
+
+def test_an_error_that_is_over_is_taken_back(explorer):
+    released(explorer, 1, mmr={"relevance_weight": 2})
+    assert "relevance_weight" in explorer._error
+    released(explorer, 2, mmr={"relevance_weight": 0.8})
+    assert (explorer._error, explorer._view["tiles"]["serial"]) == ("", 2)
+    explorer.set_state({"query": "c"})
+    assert "got 'c'" in explorer._error
+    explorer.set_state({"query": "a"})
+    assert explorer._error == ""
 
 
 def test_two_settings_of_a_selector_have_keys_of_their_own():
@@ -143,10 +154,14 @@ def test_two_settings_of_a_selector_have_keys_of_their_own():
 def test_error_of_a_query_is_shown_and_raised():
     words = engine.Decoder(engine.make("mmr"), retrieve=engine.make("bm25"))
     explorer = explore(SPACE, QUERIES, [words], k=5)
-    explorer._content.queries.__dict__["texts"] = None
+    queries, texts = explorer._content.queries.__dict__, QUERIES.texts
+    queries["texts"] = None
     with pytest.raises(engine.DataError, match="words"):
         explorer.query = "b"
     assert "words" in explorer._error
+    queries["texts"] = texts
+    explorer.query = "a"
+    assert explorer._error == ""
 
 
 @pytest.mark.parametrize("decoders", [[], [engine.make("mmr")], ["nosuch"]])

@@ -101,6 +101,15 @@ def test_without_relevant_documents_or_pairs_of_them_there_is_no_frontier(option
     assert data["frontier"] is None and data["queries"][0]["tiles"]["judged"] == (12 if "k" in options else 0)
 
 
+def test_a_corpus_of_one_document_has_a_page_without_a_frontier():
+    space = engine.Space.of(["alone"], [[1.0, 0.0]], ["d"])
+    queries = engine.Embeddings(("q",), [[0.6, 0.8]], None, ("words",))
+    decoders = [engine.Decoder(engine.make(name)) for name in ("top_k", "mmr")]
+    content = LiveContent(space=space, queries=queries, decoders=decoders, qrels=engine.Qrels({"q": {"d": 1}}))
+    data = Parts(build_live_page(content)).data
+    assert data["frontier"] is None and data["queries"][0]["tiles"]["judged"] == 1
+
+
 def test_no_query_is_refused_and_a_stop_ends_it():
     with pytest.raises(DataError, match="queries must hold at least one query; got none"):
         build_toy(n_queries=0)

@@ -1,8 +1,14 @@
 """Share → Live page: the open query and others as a file, made by a job of the session."""
 
+from dataclasses import replace
+
+import engine
+from dashboard.services.source import Source
+from dashboard.session.query import SIMILAR, corpus_key
 from dashboard.sharing.dialogs import LIVE
-from dashboard.sharing.live_page import LIVE_COUNT_KEY, LIVE_PURPOSE
+from dashboard.sharing.live_page import LIVE_COUNT_KEY, LIVE_PURPOSE, make_key
 from support import pages
+from support.explore_parts import corpus, question_of
 from support.live_pages import Parts
 
 
@@ -28,3 +34,40 @@ def test_a_typed_query_is_shared_too_and_none_offers_nothing():
     assert made(app)["queries"][0]["text"] == "inverse of a matrix"
     app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "text": ""})
     assert LIVE not in app.menu_button(key="header.share").options
+
+
+def test_an_open_document_is_no_labelled_query_and_not_among_its_own_answers(tmp_path):
+    documents = [(str(i), f"thing {i} of {i % 5} sorts") for i in range(40)]
+    queries = [(str(i), f"sort {i}") for i in range(6)]
+    folder = pages.beir(tmp_path / "numbers", documents, queries, test=[("3", "10"), ("4", "11")])
+    source = Source(str(folder))
+    key = corpus_key(pages.load(source))
+    app = pages.screen("explore", source)
+    app.session_state[f"way.{key}"], app.session_state[f"document.{key}"] = SIMILAR, "3"
+    pages.choose_from_menu(pages.run(app), LIVE)
+    document, labelled = made(app)["queries"]
+    assert (document["text"], document["tiles"]["judged"]) == ("thing 3 of 3 sorts", 0)
+    assert (labelled["text"], labelled["tiles"]["judged"]) == ("sort 3", 1)
+    tiles = document["tiles"]["decoders"]
+    (slider,) = tiles[1]["sliders"]
+    for packed in (tiles[0]["now"], tiles[1]["now"], made(app)["answers"][slider["urls"][0]]):
+        assert 3 not in packed["rows"] and not packed["right"]
+    assert tiles[0]["baseline"]
+
+
+def test_pages_that_differ_have_keys_of_their_own():
+    loaded = corpus()
+    question = question_of(loaded)
+    qrels = question.qrels
+    # The text of a decoder is cut for people, here before the pool.
+    hybrid = engine.make("hybrid")
+    settings = [engine.Decoder(engine.make("mmr"), hybrid, depth=depth) for depth in (100, 200)]
+    assert str(settings[0]) == str(settings[1])
+
+    def key(decoder=settings[0], split="dev", judgements=qrels, **changes):
+        judged = replace(loaded, dataset=replace(loaded.dataset, qrels={"dev": judgements}))
+        return make_key(judged, replace(question, qrels=None, **changes), [decoder], split, 3)
+
+    keys = [key(), key(settings[1]), key(split=None), key(judgements=replace(qrels, relevant_from=2)), key(k=7)]
+    keys += [key(document="id3"), key(text="others")]
+    assert key() == key() and len(set(keys)) == len(keys)
