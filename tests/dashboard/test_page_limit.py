@@ -101,6 +101,9 @@ def test_one_address_has_at_most_half_of_the_pages(monkeypatch, hosts, is_refuse
         pages = [asyncio.create_task(limit(scope_of(host=host), None, send)) for host in hosts]
         await asyncio.sleep(0)
         assert [message.get("code") for message in sent] == [1013] * is_refused
+        # The number is the address's own, and a WebSocket's reason has room for 123 bytes.
+        reasons = [message["reason"] for message in sent]
+        assert all("Your address" in reason and "have, 2." in reason and len(reason) < 120 for reason in reasons)
         closing.set()
         await asyncio.gather(*pages)
         assert not limit._n_pages_by_site

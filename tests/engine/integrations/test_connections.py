@@ -150,8 +150,19 @@ def test_one_address_has_at_most_half_of_the_connections(monkeypatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
     # As if this machine were another one, whose own proxy speaks for nobody.
     monkeypatch.setattr(connections, "find_site", str)
-    with serving(http=connections.BoundedProtocol) as connect:
+    with serving(http=connections.BoundedProtocol, forwarded_allow_ips="192.0.2.1") as connect:
         wires = [connect(), connect()]
         assert all(map(ask_on, wires))
         assert connections.BUSY_TEXT in read_all(connect())
         assert ask_on(wires[0])
+
+
+@pytest.mark.parametrize("trusted", ["127.0.0.0/8", "*", None])
+def test_trusted_proxy_speaks_for_many(monkeypatch, trusted):
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(connections, "find_site", str)
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "127.0.0.1")
+    with serving(http=connections.BoundedProtocol, forwarded_allow_ips=trusted) as connect:
+        wires = [connect() for _ in range(4)]
+        assert all(map(ask_on, wires))
+        assert connections.BUSY_TEXT in read_all(connect())
