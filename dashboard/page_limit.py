@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 MAX_OPEN_PAGES = 100
 RETRY_SECONDS = 60
+RELOAD_VALUES = {b"max-age=0", b"no-cache"}
 TRY_AGAIN_LATER = 1013
 """WebSocket's code of a server that has no room."""
 
@@ -21,7 +22,7 @@ class PageLimit:
 
     A page is open as long as its WebSocket is. One address has at most half of them, so that one visitor cannot take
     all. Requests of open pages are always answered, and so are health checks: refused are new WebSockets, and the
-    documents that would open one.
+    documents that would open one. A page that is loaded again is answered: its own WebSocket is still counted then.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -38,7 +39,10 @@ class PageLimit:
         is_page = scope["type"] == "websocket"
         # Behind a proxy on this machine the client is the visitor whom it names.
         site = find_site(scope["client"][0]) if scope.get("client") else None
-        if (is_page or _is_navigation(scope)) and (cause := self._find_full(site)):
+        # The old page goes once the new one is there, so that a refusal would lose it.
+        is_reload = self._n_pages_by_site[site] > 0 and _is_reload(scope)
+        opens_page = is_page or (_is_navigation(scope) and not is_reload)
+        if opens_page and (cause := self._find_full(site)):
             return await _refuse(cause, scope, receive, send)
         if not is_page:
             return await self.app(scope, receive, send)
@@ -64,6 +68,11 @@ def _is_navigation(scope: Scope) -> bool:
     """Return True for a request of a browser that opens a page."""
     is_read = scope["type"] == "http" and scope["method"] == "GET"
     return is_read and any(header == (b"sec-fetch-mode", b"navigate") for header in scope["headers"])
+
+
+def _is_reload(scope: Scope) -> bool:
+    """Return True for a request of a browser that loads a page again, which asks for no kept copy of it."""
+    return any(name == b"cache-control" and value in RELOAD_VALUES for name, value in scope["headers"])
 
 
 async def _refuse(cause: str, scope: Scope, receive: Receive, send: Send) -> None:

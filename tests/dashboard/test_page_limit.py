@@ -8,6 +8,7 @@ from dashboard import page_limit
 from dashboard.page_limit import PageLimit
 
 NAVIGATION = [(b"sec-fetch-mode", b"navigate")]
+RELOAD = [*NAVIGATION, (b"cache-control", b"max-age=0")]
 
 
 def scope_of(kind="websocket", headers=(), method="GET", extensions=(), host="127.0.0.1"):
@@ -49,9 +50,13 @@ def test_pages_beyond_the_limit_are_refused_and_open_ones_go_on(monkeypatch):
             assert start["status"] == 503 and b"2" in body["body"]
             assert (b"retry-after", b"60") in start["headers"]
         # Requests of pages that are open, and health checks.
-        for answered in ({"kind": "http"}, {"kind": "http", "headers": NAVIGATION, "method": "POST"}):
+        navigation = {"kind": "http", "headers": NAVIGATION}
+        for answered in ({"kind": "http"}, {**navigation, "method": "POST"}, {**navigation, "headers": RELOAD}):
             assert await ask(limit, **answered) == []
-        assert reached == ["websocket", "websocket", "http", "http"]
+        assert reached == ["websocket", "websocket", "http", "http", "http"]
+        # Who has no open page loads none again.
+        start, _ = await ask(limit, kind="http", headers=RELOAD, host="192.0.2.1")
+        assert start["status"] == 503
         closing[0].set()
         await asyncio.gather(*pages)
         assert await ask(limit) == [] and limit.n_open_pages == 0
