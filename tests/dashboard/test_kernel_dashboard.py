@@ -135,9 +135,23 @@ def test_pages_answer_below_a_secret_path_until_closed(monkeypatch, tmp_path):
     running.close()
 
 
-def test_process_that_does_not_start_is_quoted(monkeypatch):
+def test_process_that_does_not_start_is_quoted_and_the_path_kept_secret(monkeypatch):
+    asked = []
+    monkeypatch.setattr(kernel_dashboard.RunningDashboard, "_answers", asked.append)
     monkeypatch.setattr(kernel_dashboard.workers, "HELD_VARIABLE", "PYTHONHOME")
     with pytest.raises(engine.FrontierError, match=r"did not start: (.|\n)*Fatal Python error"):
+        kernel_dashboard.RunningDashboard(build_dataset(SPACE))
+    assert not asked
+
+
+def test_answer_at_the_port_of_a_process_that_has_ended_is_not_believed(monkeypatch):
+    def end_and_answer(running):
+        running._process.kill()
+        running._process.wait()
+        return True
+
+    monkeypatch.setattr(kernel_dashboard.RunningDashboard, "_answers", end_and_answer)
+    with pytest.raises(engine.FrontierError, match="did not start"):
         kernel_dashboard.RunningDashboard(build_dataset(SPACE))
 
 
