@@ -210,7 +210,8 @@ def show(space: Space | Dataset, queries: QueryLike | None = None, qrels: Any = 
     The pages listen on this machine only, below a path that nobody can guess, and ask for no password. Where the
     browser is on another machine, the address to forward is printed. What pages keep, such as votes, goes where
     `frontier serve` keeps it. Outside of a notebook a browser is started with the address on its command line, which
-    other users of this machine can read in the list of processes.
+    other users of this machine can read in the list of processes. Processes that fork from this one meanwhile hold the
+    pages' pipe too: should this one end without closing them, they stay until the last of those has ended.
 
     Examples
     --------
