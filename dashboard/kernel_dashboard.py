@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import webbrowser
 from collections.abc import Mapping
@@ -68,8 +69,7 @@ class RunningDashboard(OneLine):
     def __init__(self, dataset: Dataset) -> None:
         """Start the process, send it a data set, and wait until it answers. Raises FrontierError if it does not."""
         # Whoever else works on this machine can reach the port, but not what lies below an unknown path.
-        self._base, self._port = f"/{secrets.token_urlsafe(16)}", _find_free_port()
-        self.url = f"http://{workers.WORKER_HOST}:{self._port}{self._base}/"
+        self._base, self._port = f"/{secrets.token_urlsafe(16)}", 0
         self._summary = f"{dataset.corpus.name}, {counted(len(dataset.corpus), 'document')}"
         # A file without a name: what the process prints is read if it ends, and gone with it.
         self._frame: Any = None  # handle of the frame in a notebook's output
@@ -77,7 +77,7 @@ class RunningDashboard(OneLine):
         self._process = subprocess.Popen(
             [sys.executable, "-m", "dashboard.kernel_server"],
             stdin=subprocess.PIPE,
-            stdout=self._log,
+            stdout=subprocess.PIPE,
             stderr=self._log,
             env={**os.environ, workers.HELD_VARIABLE: "1", "PYTHONSAFEPATH": "1"},
             # An interrupted cell must not end it.
@@ -88,6 +88,7 @@ class RunningDashboard(OneLine):
         except BaseException:
             self.close()
             raise
+        self.url = f"http://{workers.WORKER_HOST}:{self._port}{self._base}/"
         _OPEN.add(self)
 
     def _describe(self) -> str:
@@ -124,6 +125,8 @@ class RunningDashboard(OneLine):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
         self._log.close()
 
     def __enter__(self) -> RunningDashboard:
@@ -139,12 +142,26 @@ class RunningDashboard(OneLine):
         stream = self._process.stdin
         assert stream is not None
         with suppress(BrokenPipeError):
-            transfer.send_dataset(dataset, {"port": self._port, "base": self._base}, stream)
+            transfer.send_dataset(dataset, {"base": self._base}, stream)
+        # Another process that listens at a port must not be sent the path: it goes to the one that this process holds.
+        self._port = self._read_port()
         deadline = time.monotonic() + MAX_START_SECONDS
-        while not self._answers():
-            if not self.is_running or time.monotonic() > deadline:
+        while not (self._port and self._answers() and self.is_running):
+            if not self._port or not self.is_running or time.monotonic() > deadline:
                 raise FrontierError(f"the dashboard did not start: {self._read_log() or 'it printed nothing'}")
             time.sleep(START_POLL_SECONDS)
+
+    def _read_port(self) -> int:
+        """Return the port that the process has bound; 0 if it ends, or is silent for too long."""
+        stream = self._process.stdout
+        assert stream is not None
+        timer = threading.Timer(MAX_START_SECONDS, self._process.kill)
+        timer.start()
+        try:
+            with stream:
+                return int(stream.readline() or 0)
+        finally:
+            timer.cancel()
 
     def _answers(self) -> bool:
         """Return True if the pages can be opened."""
@@ -194,7 +211,8 @@ def show(space: Space | Dataset, queries: QueryLike | None = None, qrels: Any = 
     The pages listen on this machine only, below a path that nobody can guess, and ask for no password. Where the
     browser is on another machine, the address to forward is printed. What pages keep, such as votes, goes where
     `frontier serve` keeps it. Outside of a notebook a browser is started with the address on its command line, which
-    other users of this machine can read in the list of processes.
+    other users of this machine can read in the list of processes. Processes that fork from this one meanwhile hold the
+    pages' pipe too: should this one end without closing them, they stay until the last of those has ended.
 
     Examples
     --------
@@ -279,11 +297,3 @@ def describe_forwarding(place: str, host: str, url: str) -> str:
         f"This kernel runs on {host} ({place}), and the dashboard listens there only, at port {port}. Forward the port "
         f"to your machine, as by: ssh -L {port}:127.0.0.1:{port} {host}\nThen open {url}"
     )
-
-
-def _find_free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind((workers.WORKER_HOST, 0))
-        port: int = probe.getsockname()[1]
-    return port

@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 import webbrowser
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -53,6 +53,7 @@ STREAMLIT_CONFIG: dict[str, Any] = {
 
 FIRST_PORT = 8501
 HEALTH_PATH = "/healthz"
+Report = Callable[[int], None]
 
 
 def serve(
@@ -200,10 +201,13 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
     run_server(port, server, server.build_rules(corpus), browser, is_worker)
 
 
-def run_server(port: int | None, server: Listening, rules: Rules, browser: bool, is_worker: bool) -> None:
+def run_server(
+    port: int | None, server: Listening, rules: Rules, browser: bool, is_worker: bool, report_port: Report | None = None
+) -> None:
     """Run this process's server until it is stopped; it loads its start corpora in the background.
 
-    rules: of paths and uploads; is_worker: a parent has printed the warnings
+    port: None for the usual one, 0 for any; rules: of paths and uploads; is_worker: a parent has printed the warnings;
+    report_port: called with the port once it is bound
     """
     base_path = server.base
     roots.set_rules(rules)
@@ -214,7 +218,8 @@ def run_server(port: int | None, server: Listening, rules: Rules, browser: bool,
     if server.is_private:
         # Browsers keep the cookie of this check from a frame; the gate refuses other sites by their origin anyhow.
         config["server.enableXsrfProtection"] = False
-    config |= ({"server.port": port} if port else {}) | ({"server.baseUrlPath": base_path} if base_path else {})
+    config |= {"server.port": port} if port is not None else {}
+    config |= {"server.baseUrlPath": base_path} if base_path else {}
 
     @contextlib.asynccontextmanager
     async def lifespan(_: st.App) -> AsyncIterator[None]:
@@ -222,6 +227,8 @@ def run_server(port: int | None, server: Listening, rules: Rules, browser: bool,
         # By now the application has set its own handlers, which these call.
         if threading.current_thread() is threading.main_thread():
             shutdown.EndBySignal(partial(echo, err=True)).install()
+        if report_port is not None:
+            report_port(st.get_option("server.port"))
         # The corpus loads while the browser starts; the page shows its progress.
         is_silent = is_worker or server.is_private
         threading.Thread(target=_prepare_server, args=(browser, server, is_silent), daemon=True).start()

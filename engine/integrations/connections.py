@@ -69,11 +69,17 @@ class BoundedProtocol(H11Protocol):
     def _is_greedy(self) -> bool:
         """Return True if this connection's address has more than its share of all."""
         site = None if self.client is None else find_site(self.client[0])
-        if site is None or len(self.connections) <= MAX_ADDRESS_SHARE * MAX_CONNECTIONS:
+        # Requests of a proxy that the server trusts are its visitors', whose pages are counted by their own addresses.
+        if site is None or self._is_trusted() or len(self.connections) <= MAX_ADDRESS_SHARE * MAX_CONNECTIONS:
             return False
         # Not every protocol that the server may use knows its client.
         clients = filter(None, (getattr(connection, "client", None) for connection in self.connections))
         return sum(find_site(host) == site for host, _ in clients) > MAX_ADDRESS_SHARE * MAX_CONNECTIONS
+
+    def _is_trusted(self) -> bool:
+        """Return True if the server believes this peer who its visitors are, by FORWARDED_ALLOW_IPS or its settings."""
+        trusted_hosts = getattr(self.config.loaded_app, "trusted_hosts", ())
+        return self.client is not None and self.client[0] in trusted_hosts
 
     def _is_waiting(self) -> bool:
         """Return True if no request is being answered, so that what has arrived is part of its headers."""

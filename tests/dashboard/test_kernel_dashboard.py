@@ -33,6 +33,12 @@ def request(url):
         return None
 
 
+def find_status(url):
+    """Return the status of an answer; None while nobody answers."""
+    answer = request(url)
+    return answer and answer[0]
+
+
 def test_import_of_the_package_is_light():
     code = "import sys, dashboard; assert not {'streamlit', 'torch', 'plotly', 'anywidget'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, env=environment())
@@ -118,19 +124,34 @@ def test_pages_answer_below_a_secret_path_until_closed(monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     with dashboard.show(SPACE, np.eye(3)[:2], QRELS) as running:
         assert running.url in repr(running) and "\n" not in repr(running) and "3 documents" in repr(running)
-        until(lambda: request(f"{running.url}healthz")[0] == 200)
-        _, headers, content = request(f"{running.url}healthz")
+        until(lambda: find_status(f"{running.url}healthz") == 200)
+        _, headers, content = until(lambda: request(f"{running.url}healthz"))
         assert json.loads(content) == {"status": "ok", "loaded": ["corpus"]}
         assert "http://localhost:*" in headers["content-security-policy"] and "x-frame-options" not in headers
         root = running.url.rsplit("/", 2)[0]
-        assert request(f"{root}/healthz")[0] == 404 and request(f"{root}/_stcore/health")[0] == 404
+        for path in ("healthz", "_stcore/health"):
+            assert until(lambda path=path: find_status(f"{root}/{path}")) == 404
     assert request(running.url) is None and not running.is_running and repr(running).endswith("closed")
     running.close()
 
 
-def test_process_that_does_not_start_is_quoted(monkeypatch):
+def test_process_that_does_not_start_is_quoted_and_the_path_kept_secret(monkeypatch):
+    asked = []
+    monkeypatch.setattr(kernel_dashboard.RunningDashboard, "_answers", asked.append)
     monkeypatch.setattr(kernel_dashboard.workers, "HELD_VARIABLE", "PYTHONHOME")
     with pytest.raises(engine.FrontierError, match=r"did not start: (.|\n)*Fatal Python error"):
+        kernel_dashboard.RunningDashboard(build_dataset(SPACE))
+    assert not asked
+
+
+def test_answer_at_the_port_of_a_process_that_has_ended_is_not_believed(monkeypatch):
+    def end_and_answer(running):
+        running._process.kill()
+        running._process.wait()
+        return True
+
+    monkeypatch.setattr(kernel_dashboard.RunningDashboard, "_answers", end_and_answer)
+    with pytest.raises(engine.FrontierError, match="did not start"):
         kernel_dashboard.RunningDashboard(build_dataset(SPACE))
 
 
@@ -154,7 +175,7 @@ def test_pages_end_when_the_process_that_opened_them_is_killed():
         printed = parent.stdout.readline().split()
         pid, url = int(printed[-2]), printed[-1]
         # Nobody holds the dashboard any more, and it runs.
-        assert request(f"{url}_stcore/health")[0] == 200
+        assert until(lambda: find_status(f"{url}_stcore/health")) == 200
         parent.kill()
         parent.wait(patient(60))
         until(lambda: not is_alive(pid))

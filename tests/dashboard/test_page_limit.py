@@ -8,6 +8,7 @@ from dashboard import page_limit
 from dashboard.page_limit import PageLimit
 
 NAVIGATION = [(b"sec-fetch-mode", b"navigate")]
+RELOAD = [*NAVIGATION, (b"cache-control", b"max-age=0")]
 
 
 def scope_of(kind="websocket", headers=(), method="GET", extensions=(), host="127.0.0.1"):
@@ -49,9 +50,13 @@ def test_pages_beyond_the_limit_are_refused_and_open_ones_go_on(monkeypatch):
             assert start["status"] == 503 and b"2" in body["body"]
             assert (b"retry-after", b"60") in start["headers"]
         # Requests of pages that are open, and health checks.
-        for answered in ({"kind": "http"}, {"kind": "http", "headers": NAVIGATION, "method": "POST"}):
+        navigation = {"kind": "http", "headers": NAVIGATION}
+        for answered in ({"kind": "http"}, {**navigation, "method": "POST"}, {**navigation, "headers": RELOAD}):
             assert await ask(limit, **answered) == []
-        assert reached == ["websocket", "websocket", "http", "http"]
+        assert reached == ["websocket", "websocket", "http", "http", "http"]
+        # Who has no open page loads none again.
+        start, _ = await ask(limit, kind="http", headers=RELOAD, host="192.0.2.1")
+        assert start["status"] == 503
         closing[0].set()
         await asyncio.gather(*pages)
         assert await ask(limit) == [] and limit.n_open_pages == 0
@@ -101,6 +106,9 @@ def test_one_address_has_at_most_half_of_the_pages(monkeypatch, hosts, is_refuse
         pages = [asyncio.create_task(limit(scope_of(host=host), None, send)) for host in hosts]
         await asyncio.sleep(0)
         assert [message.get("code") for message in sent] == [1013] * is_refused
+        # The number is the address's own, and a WebSocket's reason has room for 123 bytes.
+        reasons = [message["reason"] for message in sent]
+        assert all("Your address" in reason and "have, 2." in reason and len(reason) < 120 for reason in reasons)
         closing.set()
         await asyncio.gather(*pages)
         assert not limit._n_pages_by_site

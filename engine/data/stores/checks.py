@@ -92,6 +92,8 @@ def _check_hits(hits: Hits, sent_point: np.ndarray, is_exact: bool, ref: StoreRe
             raise DataError(f"{name} must return {n_hits:,} {what} for as many documents; its driver did not")
         if not np.isfinite(values).all():
             raise DataError(f"{name} returned {what} that are not finite")
+    if not 0 <= hits.slack < math.inf:
+        raise DataError(f"{name} must raise its scores by a number of 0 or more; its driver says {hits.slack!r}")
     if n_hits > ref.count:
         raise DataError(
             f"{name} returned {n_hits:,} documents and says that {ref.count:,} match: it {CHANGED}, or miscounts them"
@@ -127,15 +129,16 @@ def _check_scores(hits: Hits, sent_point: np.ndarray, max_length: float, name: s
     # Products too small for float32 count as 0.
     tolerance = SCORE_ROUNDING * max_length * float(np.linalg.norm(sent_point)) + float(np.finfo(np.float32).tiny)
     scores = products if hits.scores is None else hits.scores.astype(np.float64)
+    # An index of another measure that the planner did not use leaves raised scores, which may exceed rounding by far.
     errors = np.abs(scores - products)
-    if errors.max() > tolerance:
+    if errors.max() > tolerance + hits.slack:
         worst = int(errors.argmax())
         raise DataError(
             f"{name} scored the document {hits.ids[worst]!r:.80} {scores[worst]:.7g}, and the inner product of its "
             f"vector with the query is {products[worst]:.7g}: its metric is another one, or its vectors are not those "
             "that it searches"
         )
-    if len(scores) > 1 and np.diff(scores).max() > 2 * tolerance:
+    if len(scores) > 1 and np.diff(scores).max() > 2 * (tolerance + hits.slack):
         raise DataError(f"{name} must return the best documents first; an exact search returned them in another order")
 
 

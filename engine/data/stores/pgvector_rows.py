@@ -234,7 +234,7 @@ class PgRows:
         else:
             scores = vectors.astype(np.float64) @ point.astype(np.float64) + slack
         places = None if not self.place else np.array([row[3] for row in returned_rows], dtype=np.int64)
-        return Hits([row[0] for row in returned_rows], vectors, scores, places)
+        return Hits([row[0] for row in returned_rows], vectors, scores, places, 0.0 if point is None else slack)
 
     def read_plans(self, plan_trees: Sequence[Mapping[str, Any]]) -> tuple[str, bool]:
         """Describe plans of EXPLAIN, and return True if all of them certainly read every matching row.

@@ -57,17 +57,19 @@ class Hits:
     """Results of an engine for one point, as it returned them.
 
     ids: best first; vectors: (m, d) float32; scores: (m,) the engine's inner products with the point, None where it
-    says none; places: (m,) of each document in the store's own order, which ties go by, None where it has none
+    says none; places: (m,) of each document in the store's own order, which ties go by, None where it has none; slack:
+    by how much the driver raised all scores, because its engine may have ranked documents wrongly by twice that
     """
 
     ids: Sequence[str]
     vectors: np.ndarray
     scores: np.ndarray | None = None
     places: np.ndarray | None = None
+    slack: float = 0.0
 
     def first(self, n_best: int) -> Hits:
         """Return the `n_best` hits with the highest scores, or all if there are fewer."""
         if len(self.ids) <= n_best:
             return self
         scores, places = (None if values is None else values[:n_best] for values in (self.scores, self.places))
-        return Hits(self.ids[:n_best], self.vectors[:n_best], scores, places)
+        return Hits(self.ids[:n_best], self.vectors[:n_best], scores, places, self.slack)

@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 
 from engine.integrations import connections
-from support.patience import patient
+from support.patience import patient, until
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 UPGRADE = (
@@ -62,7 +62,7 @@ def read_all(wire):
 )
 @pytest.mark.parametrize("is_default", [False, True])
 def test_half_sent_headers_are_given_up_and_open_sockets_are_not(monkeypatch, is_default):
-    monkeypatch.setattr(connections, "HEADER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(connections, "HEADER_TIMEOUT_S", patient(0.2))
     monkeypatch.setattr(uvicorn.config, "HTTP_PROTOCOLS", dict(uvicorn.config.HTTP_PROTOCOLS))
     if is_default:
         connections.use_bounded_protocol()
@@ -91,9 +91,7 @@ def test_connections_beyond_the_limit_are_refused_by_a_sentence(monkeypatch):
         assert ask_on(wires[0])
         # The server forgets a connection some time after its client has.
         wires.pop().close()
-        while b"503" in (reply := ask_once(connect)):
-            pass
-        assert b"answered" in reply
+        until(lambda: b"answered" in ask_once(connect))
 
 
 def ask_on(wire):
@@ -150,8 +148,19 @@ def test_one_address_has_at_most_half_of_the_connections(monkeypatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
     # As if this machine were another one, whose own proxy speaks for nobody.
     monkeypatch.setattr(connections, "find_site", str)
-    with serving(http=connections.BoundedProtocol) as connect:
+    with serving(http=connections.BoundedProtocol, forwarded_allow_ips="192.0.2.1") as connect:
         wires = [connect(), connect()]
         assert all(map(ask_on, wires))
         assert connections.BUSY_TEXT in read_all(connect())
         assert ask_on(wires[0])
+
+
+@pytest.mark.parametrize("trusted", ["127.0.0.0/8", "*", None])
+def test_trusted_proxy_speaks_for_many(monkeypatch, trusted):
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(connections, "find_site", str)
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "127.0.0.1")
+    with serving(http=connections.BoundedProtocol, forwarded_allow_ips=trusted) as connect:
+        wires = [connect() for _ in range(4)]
+        assert all(map(ask_on, wires))
+        assert connections.BUSY_TEXT in read_all(connect())

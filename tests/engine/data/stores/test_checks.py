@@ -40,7 +40,7 @@ def change(**changes):
     """Return a lie about hits: fields are replaced by what a function of each makes."""
 
     def lie(hits):
-        fields = {name: getattr(hits, name) for name in ("ids", "vectors", "scores", "places")}
+        fields = {name: getattr(hits, name) for name in ("ids", "vectors", "scores", "places", "slack")}
         return Hits(**{**fields, **{name: make(fields[name]) for name, make in changes.items()}})
 
     return lie
@@ -66,6 +66,7 @@ LIES = {
     "one id twice": ({"lie_hits": change(ids=lambda ids: [ids[0], *ids[:-1]])}, "twice"),
     "more ids than vectors": ({"lie_hits": change(ids=lambda ids: [*ids, "x"])}, "as many ids"),
     "places that are no numbers": ({"lie_hits": change(places=lambda p: p.astype(str))}, "places"),
+    "scores raised by no number": ({"lie_hits": change(slack=lambda s: float("nan"))}, "0 or more"),
     "places without a row": ({"lie_hits": change(places=lambda p: p[:-1])}, "places"),
     "fewer documents counted": ({"lie_ref": lambda ref: replace(ref, count=300)}, "miscounts"),
     "fewer documents counted than a pool and its questions bring": (

@@ -136,6 +136,16 @@ def test_a_scan_for_a_point_rounded_to_half_precision_widens_the_floor(engines, 
     assert (result.floor >= [scores.min() for scores in result.scores] + rounding).all()
 
 
+@pytest.mark.parametrize("measure", ["l2", "cosine"])
+def test_scan_of_many_numbers_beside_an_index_of_another_measure_is_answered(engines, measure):
+    rows = np.random.default_rng(3).standard_normal((60, 1024))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float16).astype(np.float32)
+    store = table_of(engines, rows, f"wide_{measure}", kind="halfvec")
+    engines.pg.execute(f"CREATE INDEX ON wide_{measure} USING hnsw (v halfvec_{measure}_ops)")
+    result = store().search(rows[:2], 10)
+    assert result.plan == "sequential scan" and [ids[0] for ids in result.ids] == IDS[:2]
+
+
 def test_rows_without_a_vector_are_left_out_and_counted(engines, rows):
     opened = table_of(engines, rows[:50], "with_nulls")
     engines.pg.execute("UPDATE with_nulls SET v = NULL WHERE place < 7")
