@@ -109,12 +109,12 @@ def _draw_claim(row: JudgedClaim) -> None:
             _draw_details(row, "list")
 
 
-def _draw_details(row: JudgedClaim, place: str) -> None:
+def _draw_details(row: JudgedClaim, section: str) -> None:
     """Draw what a claim's verdict rests on: charts, facts, the command that measures it.
 
-    place: names the part of the page, as a claim may be open in two.
+    section: names the part of the page, as a claim may be open in two.
     """
-    name, effects = f"{place}.{row.claim.id}", row.ruling.effects
+    name, effects = f"{section}.{row.claim.id}", row.ruling.effects
     chart_column, text_column = st.columns([3, 2], gap="medium")
     with chart_column:
         if effects:

@@ -30,6 +30,7 @@ class List {
     row.near = make(node, "i", "near");
     row.name = make(node, "button", "name", { type: "button", text: name, title: document.name });
     if (module) make(row.name, "small", "", { text: module });
+    row.off = make(node, "span", "topicless");
     row.tag = make(node, "span", "tag");
     row.votes = make(node, "span", "votes");
     row.tick = make(node, "span", "tick");
@@ -56,9 +57,10 @@ class List {
       row.rank.textContent = rank + 1;
       const isOff = !document.right && !isOnTopic(document.relevance, hub.shown.floor);
       row.node.classList.toggle("off", isOff);
-      row.tag.textContent = isOff ? "OFF" : isCompared && !baseRows.has(document.row) ? "NEW" : "";
-      if (isOff) make(row.tag, "i", "", { text: "-TOPIC" });
-      row.tag.title = isOff ? "Off-topic: not among the 5% of the corpus that are most relevant to the query" : "";
+      row.tag.textContent = isCompared && !baseRows.has(document.row) ? "NEW" : "";
+      row.off.textContent = isOff ? "OFF" : "";
+      if (isOff) make(row.off, "i", "", { text: "-TOPIC" });
+      row.off.title = isOff ? "Off-topic: not among the 5% of the corpus that are most relevant to the query" : "";
       const isDuplicate = nearest.cosine >= set.answers.packed.duplicate;
       row.near.style.background = nearest.rank >= 0 ? `rgb(${heat(nearest.cosine)})` : "transparent";
       row.near.classList.toggle("alike", sizes.get(groups[rank]) > 1);
@@ -68,7 +70,7 @@ class List {
     dropped.forEach((document, i) => {
       const row = this.place(document, set.ids.length + i, k * ROW_PX + DROPPED_HEAD_PX + i * DROPPED_ROW_PX);
       row.node.classList.add("out");
-      row.rank.textContent = row.tag.textContent = "";
+      row.rank.textContent = row.off.textContent = row.tag.textContent = "";
       row.near.style.background = "transparent";
       delete row.node.dataset.rank;
     });
