@@ -44,7 +44,7 @@ def build_script() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ExploredContent:
-    """What a widget shows: the corpus, the queries, and the decoders that it begins with."""
+    """Content of a widget: the corpus, the queries, and the decoders that it begins with."""
 
     space: Space
     queries: Embeddings

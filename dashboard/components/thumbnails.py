@@ -9,7 +9,7 @@ from dashboard.components import vendor
 
 @dataclass(frozen=True, kw_only=True)
 class WallContent:
-    """What the wall shows of n queries, in the order of the squares."""
+    """Similarities, counts and titles of n queries, in the order of the wall's squares."""
 
     version: str  # digest of the queries and the baseline's sets
     titles: Sequence[str]  # of the queries

@@ -1,4 +1,4 @@
-"""What is said of a history at one step: the health of the documents, and how far they moved."""
+"""Headline of a history at one step: the health of the documents, and how far they moved."""
 
 import streamlit as st
 

@@ -23,7 +23,7 @@ from engine.wording import visible
 MAX_LIVE_QUERIES = 20
 """Queries of a page where nobody names some."""
 MAX_LIVE_SLIDERS = 1
-"""Of a decoder: a second slider would need the sets at every pair of values."""
+"""Sliders of a decoder: a second one would need the sets at every pair of values."""
 LIVE_SCRIPT = "live_page.js"
 LIVE_TEMPLATE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -40,7 +40,7 @@ style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
 
 @dataclass(frozen=True, kw_only=True)
 class LiveContent:
-    """What a live page is made of: the corpus, the chosen queries, and the judged ones that are measured."""
+    """Content of a live page: the corpus, the chosen queries, and the judged ones that are measured."""
 
     space: Space
     queries: Embeddings  # those that can be opened

@@ -15,9 +15,9 @@ MAX_CONNECTIONS = 512
 MAX_ADDRESS_SHARE = 0.5
 """Share of the connections, and of the open pages, that one address may take."""
 MAX_MESSAGE_BYTES = 4_000_000
-"""Of a WebSocket: browsers send the state of a page's controls. A message that never ends stays in memory."""
+"""Limit of a WebSocket's message, the state of a page's controls: one that never ends would stay in memory."""
 SITE_PREFIX_BITS = 64
-"""Of an IPv6 address: a site has all addresses that begin alike."""
+"""First bits of an IPv6 address, which all addresses of one site share."""
 BUSY_TEXT = b"Too many connections at a time. Try again in ten seconds.\n"
 BUSY_RESPONSE = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nretry-after: 10\r\nconnection: close\r\n"

@@ -25,7 +25,7 @@ MAX_WALL_WORK, MAX_WALL_CELLS = 2_000_000_000, 10_000_000
 """Queries × positions × picks × candidates, some ten seconds, and bytes of all squares, beyond which positions are
 sampled; a corpus that is too large even then is searched in a pool."""
 PART_WORK, PART_CELLS, MAX_PARTS = 20_000_000, 1_000_000, 20
-"""The same of one part, and the number of parts: between two, the answers to other visitors' sliders are computed."""
+"""Work and cells of one part, and the most parts: between two, answers to other visitors' sliders are computed."""
 
 
 def pack_redundancy(sets: SetRedundancy | CheckUp, order: Sequence[int] | None = None) -> dict[str, Any]:

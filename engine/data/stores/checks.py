@@ -16,7 +16,7 @@ SCORE_ROUNDING = 2.0**-10
 """Largest error of an exact search's scores, relative to the lengths: what numbers of 16 bits lose."""
 MAX_NUMBER_BYTES = 8
 MAX_LENGTH = float(np.finfo(np.float32).max) ** 0.5 / 4
-"""Of a vector, as of those in memory."""
+"""Largest length of a vector, as of those in memory."""
 LENGTH_ROUNDING = 1e-6
 """Largest excess of a length over the longest one, relative to it, that rounding may cause."""
 

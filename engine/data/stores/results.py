@@ -1,4 +1,4 @@
-"""What a vector engine says of its documents, and the documents that it returned for one point."""
+"""Facts that a vector engine states of its documents, and the documents that it returned for one point."""
 
 from __future__ import annotations
 

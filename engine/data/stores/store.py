@@ -29,7 +29,7 @@ def where_text(where: Where | None) -> str:
 
 
 GUARDED_METHODS = ("ref", "ref_of", "_search", "count", "texts", "sample", "scan", "snapshot")
-"""What drivers implement: their errors are renamed, and what they return is checked."""
+"""Methods that drivers implement: their errors are renamed, and their results are checked."""
 
 
 class ShortResultError(DataError):

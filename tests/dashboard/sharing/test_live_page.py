@@ -12,7 +12,7 @@ from support.explore_parts import corpus, question_of
 from support.live_pages import Parts
 
 
-def made(app):
+def read_page_data(app):
     return Parts(pages.job_of(app, LIVE_PURPOSE).result.decode()).data
 
 
@@ -21,17 +21,17 @@ def test_the_open_query_comes_first_and_the_number_of_others_is_chosen(demo):
     ids = dataset.judged("dev").ids
     app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "split": "dev", "query": ids[7], "k": "6"})
     pages.choose_from_menu(app, LIVE)
-    texts = [query["text"] for query in made(app)["queries"]]
+    texts = [query["text"] for query in read_page_data(app)["queries"]]
     open_text = dataset.queries.texts[dataset.queries.position[ids[7]]]
     assert texts[0] == open_text and len(texts) == len(set(texts)) == 20
-    assert made(app)["queries"][0]["tiles"]["k"] == 6 and made(app)["frontier"]["notes"]
+    assert read_page_data(app)["queries"][0]["tiles"]["k"] == 6 and read_page_data(app)["frontier"]["notes"]
     assert app.number_input(key=LIVE_COUNT_KEY).value == 20
 
 
 def test_a_typed_query_is_shared_too_and_none_offers_nothing():
     app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "text": "inverse of a matrix"})
     pages.choose_from_menu(app, LIVE)
-    assert made(app)["queries"][0]["text"] == "inverse of a matrix"
+    assert read_page_data(app)["queries"][0]["text"] == "inverse of a matrix"
     app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "text": ""})
     assert LIVE not in app.menu_button(key="header.share").options
 
@@ -45,12 +45,12 @@ def test_an_open_document_is_no_labelled_query_and_not_among_its_own_answers(tmp
     app = pages.screen("explore", source)
     app.session_state[f"way.{key}"], app.session_state[f"document.{key}"] = SIMILAR, "3"
     pages.choose_from_menu(pages.run(app), LIVE)
-    document, labelled = made(app)["queries"]
+    document, labelled = read_page_data(app)["queries"]
     assert (document["text"], document["tiles"]["judged"]) == ("thing 3 of 3 sorts", 0)
     assert (labelled["text"], labelled["tiles"]["judged"]) == ("sort 3", 1)
     tiles = document["tiles"]["decoders"]
     (slider,) = tiles[1]["sliders"]
-    for packed in (tiles[0]["now"], tiles[1]["now"], made(app)["answers"][slider["urls"][0]]):
+    for packed in (tiles[0]["now"], tiles[1]["now"], read_page_data(app)["answers"][slider["urls"][0]]):
         assert 3 not in packed["rows"] and not packed["right"]
     assert tiles[0]["baseline"]
 

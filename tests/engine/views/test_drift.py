@@ -221,7 +221,7 @@ def test_conclusions_are_computed(found):
     assert "a few documents crowd the results" in told[-2] and "has length 3.00" in told[-1]
 
 
-def known_of(line):
+def list_values(line):
     return [value for value in line.values if value is not None]
 
 
@@ -230,7 +230,7 @@ def test_axes_of_sparklines_do_not_follow_noise(found):
     lines = {line.measure.name: line for line in views.sparklines(drifts)}
     assert tuple(lines) == tuple(views.timeline(drifts).columns)
     for name, line in lines.items():
-        known = known_of(line)
+        known = list_values(line)
         assert line.low <= min(known) and max(known) <= line.high
         if name not in ("hubs", "longest"):
             assert line.alarm is None and line.high - line.low >= views.MIN_AXIS_SPAN - 1e-12
@@ -239,7 +239,7 @@ def test_axes_of_sparklines_do_not_follow_noise(found):
             assert line.high == max(line.alarm, *known), "the upper edge is the alarm"
     start = drifts[0].start
     assert lines["hubs"].alarm == pytest.approx(start + 0.03) and lines["hubs"].low == min(
-        start, *known_of(lines["hubs"])
+        start, *list_values(lines["hubs"])
     )
     wide = views.sparklines(drifts, {"success": [0.0] * len(drifts)})
     assert {line.measure.name: line.low for line in wide}["success"] == 0.0, "both lines fit the axis"
