@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 import engine
@@ -41,3 +42,22 @@ def ranking_of(rows):
     """Make the ranking of these rows, −1 pads."""
     index = torch.tensor(rows)
     return engine.Ranking(index, torch.zeros(index.shape), ({},) * len(index))
+
+
+def random_rows(rng, batch, n, k):
+    """Draw (batch, k) rows without repetition; some queries got fewer, one a single document and one none."""
+    rows = np.stack([rng.permutation(n)[:k] for _ in range(batch)])
+    for b in range(0, batch, 3):
+        rows[b, rng.integers(1, k) :] = -1
+    rows[1, 1:] = -1
+    rows[2] = -1
+    return rows
+
+
+def random_aspects(rng, ids, n):
+    """Draw up to six overlapping aspects a query, of the corpus and of ten documents it lacks; one query has none."""
+    return {
+        q: {str(a): frozenset(f"d{i}" for i in rng.permutation(n + 10)[: rng.integers(1, 9)]) for a in range(n_aspects)}
+        for q in ids[1:]
+        if (n_aspects := int(rng.integers(1, 7)))
+    }

@@ -13,7 +13,7 @@ from engine.evaluation.duplicate_threshold import resolve_duplicate_threshold
 from engine.evaluation.metrics import METRICS, available_metrics
 from support.instances import FAMILIES, problem
 from support.judged_sets import DATA, SETS
-from support.rankings import queries_of, ranking_of, space_of
+from support.rankings import queries_of, random_aspects, random_rows, ranking_of, space_of
 
 ALL = ("recall", "comp", "ndcg", "mrr", "precision", "ilad")
 
@@ -238,16 +238,6 @@ TREC = {"recall": ir_measures.R, "ndcg": ir_measures.nDCG, "mrr": ir_measures.RR
 NDEVAL = {"alpha_ndcg": ir_measures.alpha_nDCG(alpha=0.5), "s_recall": ir_measures.StRecall}
 
 
-def rankings(rng, batch, n, k):
-    """Rows without repetition; some queries got fewer, one a single document and one none."""
-    rows = np.stack([rng.permutation(n)[:k] for _ in range(batch)])
-    for b in range(0, batch, 3):
-        rows[b, rng.integers(1, k) :] = -1
-    rows[1, 1:] = -1
-    rows[2] = -1
-    return rows
-
-
 def their_run(space, ids, rows):
     return [
         ir_measures.ScoredDoc(query, space.corpus.ids[row], float(-rank))
@@ -268,7 +258,7 @@ def compute_theirs(measures, k, judged, run):
 def test_judged_metrics_are_those_of_trec_eval(seed):
     rng = np.random.default_rng(seed)
     space, ids = space_of(np.eye(40, 4, dtype=np.float32)), tuple(f"q{b}" for b in range(12))
-    rows = rankings(rng, len(ids), len(space), 20)
+    rows = random_rows(rng, len(ids), len(space), 20)
     # Few grades, so that they tie; half of the documents unjudged; ten that the corpus lacks; a query that none judges.
     grades = {
         q: {f"d{i}": int(rng.integers(-1, 4)) for i in rng.permutation(50)[: rng.integers(2, 25)]} for q in ids[1:]
@@ -286,15 +276,6 @@ def test_judged_metrics_are_those_of_trec_eval(seed):
         assert ours.per_query["comp"] == {q: float(expected["recall", q] == 1) for q in relevant}
 
 
-def random_aspects(rng, ids, n):
-    """Up to six aspects a query, overlapping, of the corpus and of ten documents that it lacks; one query has none."""
-    return {
-        q: {str(a): frozenset(f"d{i}" for i in rng.permutation(n + 10)[: rng.integers(1, 9)]) for a in range(n_aspects)}
-        for q in ids[1:]
-        if (n_aspects := int(rng.integers(1, 7)))
-    }
-
-
 def ndeval(aspects, k, run):
     judged = [
         ir_measures.Qrel(q, d, 1, a)
@@ -309,7 +290,7 @@ def ndeval(aspects, k, run):
 def test_aspect_metrics_are_those_of_ndeval(seed):
     rng = np.random.default_rng(seed)
     space, ids = space_of(np.eye(30, 4, dtype=np.float32)), tuple(f"q{b}" for b in range(12))
-    rows, aspects = rankings(rng, len(ids), len(space), 20), random_aspects(rng, ids, len(space))
+    rows, aspects = random_rows(rng, len(ids), len(space), 20), random_aspects(rng, ids, len(space))
     run = their_run(space, ids, rows)
     answered = {q for q, doc_rows in zip(ids, rows, strict=True) if doc_rows[0] >= 0}
     for k in (1, 2, 5, 10, 20):
@@ -348,7 +329,7 @@ def test_metrics_of_vectors_are_their_definitions(family, n):
         vectors, queries = problem(family, seed, n=n, d=5, batch=9)
         queries[4] = 0
         space, points = space_of(vectors), queries_of(queries)
-        rows = rankings(rng, 9, n, 10)
+        rows = random_rows(rng, 9, n, 10)
         threshold = 0.9 if seed % 2 else None
         resolved = resolve_duplicate_threshold(space, threshold)
         for k in (1, 2, 7, 10):
@@ -367,7 +348,7 @@ def test_redundancy_families_hold_every_kind_of_set():
     seen = set()
     for family in FAMILIES:
         vectors, _ = problem(family, 0, n=30, d=5)
-        rows = rankings(np.random.default_rng(0), 9, 30, 10)
+        rows = random_rows(np.random.default_rng(0), 9, 30, 10)
         seen |= {by_loops(doc_rows, vectors, vectors[0])["redundancy"] for doc_rows in rows[3:]}
     assert len(seen) > 4 and 0 in seen
 
@@ -376,7 +357,7 @@ def test_measure_in_blocks_equals_one_query_at_a_time(monkeypatch):
     rng = np.random.default_rng(3)
     vectors, queries = problem("degenerate", 1, n=50, d=6, batch=40)
     space, ids = space_of(vectors), tuple(f"q{b}" for b in range(40))
-    rows, aspects = rankings(rng, 40, 50, 8), random_aspects(rng, ids, 50)
+    rows, aspects = random_rows(rng, 40, 50, 8), random_aspects(rng, ids, 50)
     qrels = engine.Qrels({q: {f"d{i}": int(rng.integers(0, 3)) for i in rng.permutation(50)[:9]} for q in ids[2:]})
 
     def measured(picked):
@@ -396,24 +377,6 @@ def test_measure_in_blocks_equals_one_query_at_a_time(monkeypatch):
         assert np.allclose(block_result[name], single_values, rtol=0, atol=1e-12, equal_nan=True), name
         assert np.allclose(blocks[name], single_values, rtol=0, atol=1e-12, equal_nan=True), name
         assert 0 < np.isfinite(single_values).sum() < 40
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_a_gpu_measures_the_same():
-    rng = np.random.default_rng(5)
-    vectors, queries = problem("degenerate", 2, n=300, d=16, batch=30)
-    points, space = queries_of(queries), space_of(vectors)
-    gpu_space = engine.Space(space.corpus, space.embeddings, "cuda")
-    ranking, aspects = ranking_of(rankings(rng, 30, 300, 10)), random_aspects(rng, points.ids, 300)
-    qrels = engine.Qrels({q: {f"d{i}": 1 for i in rng.permutation(300)[:40]} for q in points.ids})
-    far = engine.Ranking(ranking.index.cuda(), ranking.gain.cuda(), ranking.info)
-    options = (qrels, 10, tuple(METRICS), aspects, aspects)
-    expected = engine.measure(ranking, space, points, *options, source="source").values
-    for ranking_case in (ranking, far):
-        got = engine.measure(ranking_case, gpu_space, points, *options, source="source").values
-        for name in METRICS:
-            assert np.allclose(got[name], expected[name], rtol=0, atol=1e-12, equal_nan=True), name
 
 
 @pytest.mark.skipif("perspectrum" not in SETS, reason="perspectrum is not here")
