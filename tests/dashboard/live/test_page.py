@@ -9,11 +9,13 @@ from threading import Event
 import pytest
 
 import engine
-from dashboard.live.page import LiveContent, build_live_page, save_live_page
+from dashboard.components.bundle import bundle_scripts
+from dashboard.live.page import LIVE_SCRIPT, LiveContent, build_live_page, save_live_page
 from engine.errors import Cancelled, DataError
 from support import pages
 from support.explore_parts import HOSTILE, corpus
 from support.live_pages import K, Parts, build_toy, toy_content
+from support.paths import ROOT
 
 ENDS = ("</script><script>alert(1)</script>", "<!--<script>", "]]></style><img src=x onerror=alert(1)>")
 
@@ -127,3 +129,8 @@ def test_twenty_queries_of_four_decoders_are_under_two_megabytes(demo):
         space=space, queries=judged.take(range(20)), decoders=decoders, qrels=dataset.qrels["dev"], split="dev"
     )
     assert len(build_live_page(content).encode()) < 2_000_000
+
+
+def test_the_page_of_the_readme_runs_these_scripts():
+    """After a change to one: `frontier share --live assets/live.html`."""
+    assert bundle_scripts(LIVE_SCRIPT) in (ROOT / "assets" / "live.html").read_text(encoding="utf-8")
