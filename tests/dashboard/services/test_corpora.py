@@ -152,10 +152,10 @@ def test_what_the_first_page_asks_is_made_ready_first(loads, monkeypatch, compil
     monkeypatch.setattr(corpora, "FIRST_PAGE_SECONDS", 0)
     monkeypatch.setattr(corpora, "_compile_lambda_path", lambda kind: made.append("path"))
     monkeypatch.setattr(corpora, "freeze_heap", lambda: made.append("settled"))
-    loaded = SimpleNamespace(space=SimpleNamespace(encoder=None))
+    loaded = SimpleNamespace()
     loads[1]["slow"] = threading.Event()
     monkeypatch.setattr(corpora, "_load_corpus", lambda chosen, job: loads[1]["slow"].wait(patient(60)) and loaded)
-    corpora.warm_encoder(Source("slow"))
+    corpora.warm_selectors(Source("slow"))
     until(lambda: corpora.find_loading_job(Source("slow")) is not None)
     first = ["top_k", "mmr"] if compiled else []
     until(lambda: made == first)
