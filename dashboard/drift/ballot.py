@@ -1,5 +1,6 @@
 """Votes on the query's first results, right on the Drift page, and where these results lie on the map."""
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -14,6 +15,7 @@ from dashboard.session.answers import Answer, compute_answer
 from dashboard.session.query import Question
 from dashboard.widgets import confirm, vote_buttons
 from dashboard.widgets.map import MAP_WAYS, build_backdrop, get_map, name_document, place_query
+from engine.feedback.policy import VoteKind
 from engine.maps.layout import find_positions
 from engine.progress import shorten
 from engine.stages import methods
@@ -23,7 +25,7 @@ N_RESULTS = 3
 """Results that can be voted on: the arrows of a few are told apart."""
 MAX_NAME_LENGTH, MAX_QUERY_LENGTH = 40, 120
 BALLOT_CSS = """<style>
-.st-key-ballot-grey p {opacity: .78}
+.st-key-ballot-grey [data-testid=stText] {opacity: .66}
 </style>"""
 """Until the first vote the results are grey: they are an offer."""
 
@@ -59,17 +61,25 @@ def draw_ballot(loaded: Loaded, question: Question) -> None:
                 st.text(f"{rank}  {shorten(name_document(loaded, row), MAX_NAME_LENGTH)}", width="stretch")
                 then, now = f"{score:.3f}", f"{score_now:.3f}"
                 st.text(then if then == now else f"{then} → {now}", width="content")
-                for kind in (vote_buttons.UP, vote_buttons.DOWN):
-                    label, icon = vote_buttons.VOTE_LABELS[kind]
-                    st.button(
-                        "",
-                        icon=icon,
-                        key=f"ballot.{kind}.{rank}",
-                        type="primary" if (row, kind) in own_votes else "secondary",
-                        help=f"{label}. {vote_buttons.VOTE_HELP[kind]} Click again to take it back.",
-                        on_click=confirm.take_step,
-                        args=(vote_buttons.vote_step(loaded, question, row, kind, rows),),
-                    )
+                # The two stay side by side on a phone, below the name.
+                with st.container(horizontal=True, gap="xsmall", width="content"):
+                    for kind in (vote_buttons.UP, vote_buttons.DOWN):
+                        step = vote_buttons.vote_step(loaded, question, row, kind, rows)
+                        _draw_thumb(kind, rank, (row, kind) in own_votes, step)
+
+
+def _draw_thumb(kind: VoteKind, rank: int, is_given: bool, step: Callable[[], None]) -> None:
+    """Draw the button of one kind of vote on a result; step: gives the vote or takes it back."""
+    label, icon = vote_buttons.VOTE_LABELS[kind]
+    st.button(
+        "",
+        icon=icon,
+        key=f"ballot.{kind}.{rank}",
+        type="primary" if is_given else "secondary",
+        help=f"{label}. {vote_buttons.VOTE_HELP[kind]} Click again to take it back.",
+        on_click=confirm.take_step,
+        args=(step,),
+    )
 
 
 def _find_results(loaded: Loaded, question: Question) -> Answer:

@@ -195,7 +195,7 @@ def _format_caption(layout: maps.Layout, paths: Trajectories, factor: float) -> 
     if not len(paths.rows):
         return f"{describe_map(layout)} · Nothing has moved."
     factor_text = f", ×{factor:g}" if factor > 1 else ""
-    text = f"arrows: the {len(paths.rows):,} documents that moved most{factor_text}"
+    text = f"arrows: the {counted(len(paths.rows), 'document')} that moved most{factor_text}"
     return f"{describe_map(layout)}, of the start · {text} · distances between clusters mean little · click to read"
 
 

@@ -59,7 +59,10 @@ def write_maps(corpora: list[engine.Corpus]) -> None:
     """Lay out each corpus by its shipped vectors, with a page's settings, and write the file of all maps."""
     points, perplexities = {}, {}
     for corpus in corpora:
-        space = engine.Space(corpus, engine.embed(corpus), "cpu")
+        # A home of its own: texts that an earlier corpus left in the cache would not be taken from the shipped ones.
+        with tempfile.TemporaryDirectory() as home:
+            os.environ["FRONTIER_HOME"] = home
+            space = engine.Space(corpus, engine.embed(corpus), "cpu")
         chart = layout.layout(space, cache=False)
         key = layout.LayoutRequest.check(space, chart.method, chart.asked, chart.seed, len(corpus)).key
         points[key], perplexities[key] = torch.from_numpy(chart.points.copy()), repr(chart.perplexity)
@@ -77,10 +80,7 @@ def main() -> None:
             print(f"NumPy {number}: {len(corpora[-1])} documents", flush=True)
     if "--maps" not in sys.argv:
         write_vectors(corpora)
-    # No vectors or maps of an earlier run may stand in for those that come.
-    with tempfile.TemporaryDirectory() as home:
-        os.environ["FRONTIER_HOME"] = home
-        write_maps(corpora)
+    write_maps(corpora)
 
 
 if __name__ == "__main__":
