@@ -278,7 +278,7 @@ async def _answer_health(_: Request) -> Response:
 
 
 def _prepare_server(browser: bool, server: Listening, is_silent: bool) -> None:
-    """Load the corpora in the background, say where the server is once its port answers, and warm the encoder.
+    """Load the corpora in the background, say where the server is once its port answers, and compile the selectors.
 
     browser: open one there; is_silent: say nothing, as a parent process does
     """
@@ -298,5 +298,5 @@ def _prepare_server(browser: bool, server: Listening, is_silent: bool) -> None:
             echo_lines([f"Frontier is at {address}", f"Folder: {paths.home()}", "Ctrl-C ends it."])
     if browser:
         webbrowser.open(address)
-    corpora.warm_encoder(corpora.get_start_source())
+    corpora.warm_selectors(corpora.get_start_source())
     corpora.load_start_corpora()

@@ -238,10 +238,10 @@ def build_arrows(
 ) -> dict[str, Any]:
     """Build arrows from documents' old to their new positions on a map, as plain values for plotly.
 
-    arrows: columns row, x0, y0, x1, y1; hover: hover text of each; xy: all points of the map, for the axes;
+    arrows: columns row, x0, y0, x1, y1; hover: hover text of each, in lines; xy: all points of the map, for the axes;
     query_xy: (2,) position of the header's query; series_index: gives the colour.
     """
-    row_ids, hover_texts = [str(row) for row in arrows["row"]], [escape(text, 90) for text in hover]
+    row_ids, hover_texts = [str(row) for row in arrows["row"]], _escape_lines(hover)
     colour = series_style(series_index).colour(is_dark)
     # By point of the trace: a dot at the start, the arrow's head at the end, nothing at the gap.
     heads = {"symbol": ["circle", "arrow", "circle"] * len(row_ids), "size": [3, 9, 0] * len(row_ids), "color": colour}
@@ -263,3 +263,8 @@ def build_arrows(
     if query_xy is not None:
         traces.append(_query_marker(query_xy, INK.colour(is_dark)))
     return {"data": traces, "layout": _map_layout(full_extent(xy), top_px=8)}
+
+
+def _escape_lines(texts: Sequence[str]) -> list[str]:
+    """Return hover texts as plotly reads them, each line of limited length."""
+    return ["<br>".join(escape(line, 90) for line in text.splitlines()) for text in texts]

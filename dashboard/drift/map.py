@@ -1,5 +1,7 @@
 """The map with the measures: movement of documents up to a step, played; and two encoders on one map."""
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -8,19 +10,21 @@ import streamlit as st
 
 from dashboard.charts.map import build_arrows
 from dashboard.components.live_plot import Picked, is_dark, plot
-from dashboard.drift import headline, timeline
+from dashboard.drift import ballot, headline, timeline
 from dashboard.drift.history import DRIFT_MEMO, DriftHistory, VectorStates, cached_or_job, draw_step, step_key
 from dashboard.drift.request import SimulationOutcome, SimulationRequest, run_simulation
 from dashboard.services import corpora, jobs
 from dashboard.services.memo import get_or_compute, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
+from dashboard.widgets import confirm
 from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.map import MAP_WAYS, CorpusMap, build_backdrop, describe_map, get_map, name_document, place_query
 from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics
 from engine.maps import layout as maps
+from engine.progress import counted, shorten
 from engine.values import replace_surrogates
 from engine.views.drift_map import DriftComparison, Trajectories, compare_encoders_drift, trajectories
 from engine.wording import decimal, visible
@@ -31,6 +35,10 @@ PLAYING_KEY, TOGGLED_KEY, FIRST_PICTURE_KEY = "drift.map.playing", "drift.map.tu
 PLAY_INTERVAL = "1s"
 """Between two played steps."""
 MAX_ARROWS = 100
+MAX_HOVER_QUERIES, MAX_HOVER_LENGTH = 3, 70
+UNNAMED_QUERY = "a query without text"
+TOWARDS, AWAY = "→", "←"
+"""Signs of feedback that moves a document towards a query, and away from it."""
 PATHS_TABLE, MAX_PATHS = "drift.paths", 6
 """Session cache of arrows, and its size."""
 ENCODERS_PURPOSE, OUTCOMES_TABLE, MAX_OUTCOMES = "drift.encoders", "drift.encoders.outcomes", 3
@@ -47,6 +55,7 @@ def draw_map(history: DriftHistory, question: Question | None) -> None:
 
 def _draw_step(history: DriftHistory, question: Question | None) -> None:
     """Draw the map with its arrows, and the drift measures, at one step; every second while it is played."""
+    confirm.rerun_if_stale()
     if st.session_state.pop(TOGGLED_KEY, False):
         st.rerun()  # the interval of redrawing is set by `draw_map`, outside of this fragment
     _advance(history)
@@ -66,6 +75,8 @@ def _draw_step(history: DriftHistory, question: Question | None) -> None:
             picked = _draw_arrows(history, question, chart, paths[0], step)
             st.caption(_format_caption(chart.layout, *paths))
     with measure_column:
+        if history.is_live and question is not None:
+            ballot.draw_ballot(history.loaded, question)
         timeline.draw_sparklines(history.drifts, history.unit, step, history.unexplored)
         if history.exploration_cost:
             st.caption(" ".join(history.exploration_cost))
@@ -143,13 +154,40 @@ def _draw_arrows(
     """Draw the map with the arrows of the documents that moved most, at a step; return what was clicked."""
     loaded, layout = history.loaded, corpus_map.layout
     arrows = paths.arrows(paths.steps.index(step))
-    document_names = [name_document(loaded, int(row)) for row in arrows["row"]]
+    queries_by_row = find_queries(history, step, [int(row) for row in arrows["row"]])
+    hover_texts = ["\n".join((name_document(loaded, row), *lines)) for row, lines in queries_by_row.items()]
     query = None if question is None else place_query(history.space, question, layout)
-    figure = build_arrows(arrows, document_names, layout.points, query, is_dark())
+    figure = build_arrows(arrows, hover_texts, layout.points, query, is_dark())
     # Plotly keeps the zoom as long as `uirevision` is equal: from step to step of one map.
     figure["layout"]["uirevision"] = layout.digest
     key, backdrop = f"drift.map.{loaded.space.embeddings.digest[:12]}", build_backdrop(loaded, corpus_map, is_dark())
     return plot(figure, key, backdrop=backdrop, scroll=True, file="drift-map", label="Where documents went")
+
+
+def find_queries(history: DriftHistory, step: int, rows: Sequence[int]) -> dict[int, list[str]]:
+    """Return by what queries documents were moved up to a step: row → a line for each query, the newest first.
+
+    A line has the sign of the feedback, and how often it was given. Without a log, as of most simulations, no lines.
+    """
+    lines: dict[int, Counter[str]] = {row: Counter() for row in rows}
+    session = history.session
+    if session is not None:
+        earlier_ids = {record.id for record in session.records[:step]} if history.is_live else None
+        for event in reversed(session.effective_events):
+            if earlier_ids is None or event.id in earlier_ids:
+                for row, coefficient in zip(event.items, event.coefficients, strict=True):
+                    if row in lines:
+                        # A document moves against the gradient: towards the query where its coefficient is negative.
+                        sign = TOWARDS if coefficient < 0 else AWAY
+                        lines[row][f"{sign} {shorten(visible(event.query.text or UNNAMED_QUERY), MAX_HOVER_LENGTH)}"] += 1
+    return {row: _list_most(counts) for row, counts in lines.items()}
+
+
+def _list_most(counts: Counter[str]) -> list[str]:
+    """Return the first lines with their counts, and how many more there are."""
+    shown = [f"{line} ({count}×)" if count > 1 else line for line, count in list(counts.items())[:MAX_HOVER_QUERIES]]
+    n_more = len(counts) - len(shown)
+    return [*shown, f"and by {counted(n_more, 'query', 'queries')} more"] if n_more else shown
 
 
 def _format_caption(layout: maps.Layout, paths: Trajectories, factor: float) -> str:
@@ -157,7 +195,7 @@ def _format_caption(layout: maps.Layout, paths: Trajectories, factor: float) -> 
     if not len(paths.rows):
         return f"{describe_map(layout)} · Nothing has moved."
     factor_text = f", ×{factor:g}" if factor > 1 else ""
-    text = f"arrows: the {len(paths.rows):,} documents that moved most{factor_text}"
+    text = f"arrows: the {counted(len(paths.rows), 'document')} that moved most{factor_text}"
     return f"{describe_map(layout)}, of the start · {text} · distances between clusters mean little · click to read"
 
 

@@ -1,6 +1,7 @@
 """The Drift page: the source of feedback, the health of the documents, and the views of their drift."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -47,7 +48,9 @@ def draw_drift(loaded: Loaded, question: Question | None) -> None:
     # Another key makes another widget, so that the new default applies after the first vote.
     key = f"{SOURCE_KEY}.{has_feedback}"
     source = select("Feedback from", SOURCES, key, default=default, container=side, label_visibility="collapsed")
-    if (history := SOURCES[source](loaded)) is None:
+    # Without votes the query's results are there to be voted on; the other sources need no query.
+    read_source = partial(user_feedback.load_history, question=question) if source == OWN_FEEDBACK else SOURCES[source]
+    if (history := read_source(loaded)) is None:
         return
     views = _list_views(history, question, loaded)
     with main:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
-from dashboard.drift import form
+from dashboard.drift import ballot, form
 from dashboard.drift.history import RECORDS_UNIT, DriftHistory
 from dashboard.drift.request import find_probes
 from dashboard.services import feedback
@@ -14,7 +14,7 @@ from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.query import find_first_split, find_max_k
+from dashboard.session.query import Question, find_first_split, find_max_k
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.job_panel import JobPanel
 from engine import feedback as orag
@@ -42,16 +42,19 @@ class Probes(NamedTuple):
     start: DriftBaseline
 
 
-def load_history(loaded: Loaded) -> DriftHistory | None:
+def load_history(loaded: Loaded, question: Question | None = None) -> DriftHistory | None:
     """Return people's feedback on this corpus as the history that the Drift page draws.
 
-    Without votes, draw a hint how to give some, and return None; return None too if the log cannot be read. A job
-    makes the measurements that are missing.
+    Without votes, draw the results of the question to vote on, or a hint without one, and return None; return None too
+    if the log cannot be read. A job makes the measurements that are missing.
     """
     try:
         session, notices = feedback.session(loaded), feedback.list_notices(loaded)
     except FrontierError as error:
         show_failure("The feedback on this corpus cannot be read.", error)
+        return None
+    if not session.history and question is not None:
+        ballot.draw_first_votes(loaded, question)
         return None
     if not session.history:
         st.info("No feedback yet", icon=":material/thumbs_up_down:")

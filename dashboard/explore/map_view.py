@@ -27,7 +27,9 @@ from dashboard.widgets.map import (
     CorpusMap,
     build_backdrop,
     describe_map,
+    find_moved,
     get_map,
+    move_documents,
     name_document,
     place_query,
     query_digest,
@@ -66,11 +68,12 @@ def draw_map_view(loaded: Loaded, question: Question, answers: dict[str, Answer]
         colour = select("Colour by", [NO_COLOUR, CLUSTER_COLOUR, *loaded.space.corpus.metadata], COLOUR_KEY)
         st.toggle("Whole corpus", key=WHOLE_KEY, persist_state="session", help="Otherwise zoomed to the result sets.")
     with map_column:
-        corpus_map = get_map(loaded, MAP_WAYS[st.session_state.get(WAY_KEY) or next(iter(MAP_WAYS))])
+        # A vote moves documents on the map of the corpus as embedded: another map would have another shape and names.
+        corpus_map = get_map(loaded.origin, MAP_WAYS[st.session_state.get(WAY_KEY) or next(iter(MAP_WAYS))])
         if corpus_map is None:
             return
         selection = _draw_map(loaded, question, answers, corpus_map, colour)
-        st.caption(_describe_view(corpus_map))
+        st.caption(_describe_view(corpus_map, loaded.embedded is not None))
     with side_column:
         _draw_selection(loaded, selection)
 
@@ -81,10 +84,10 @@ def draw_corpus_map(loaded: Loaded) -> None:
     with side_column:
         colour = select("Colour by", [CLUSTER_COLOUR, NO_COLOUR, *loaded.space.corpus.metadata], CORPUS_COLOUR_KEY)
     with map_column:
-        chart = get_map(loaded, next(iter(MAP_WAYS.values())))
+        chart = get_map(loaded.origin, next(iter(MAP_WAYS.values())))
         if chart is None:
             return
-        key, dark = f"map.corpus.{loaded.space.embeddings.digest[:12]}", is_dark()
+        key, dark = f"map.corpus.{loaded.origin.space.embeddings.digest[:12]}", is_dark()
         values = loaded.space.corpus.metadata.get(colour)
         # Clusters have their names on the map, and need no legend.
         is_grouped = values is not None and isinstance(colouring(values), Groups)
@@ -92,10 +95,11 @@ def draw_corpus_map(loaded: Loaded) -> None:
         figure["layout"]["uirevision"] = chart.layout.digest
         # Names of clusters lie in the same overlay as sets, of which there are none yet.
         data = {"query": key, "place": None, "sets": [], "relevant": [], "places": {}, **_name_clusters(chart)}
-        backdrop, overlay = build_backdrop(loaded, chart, dark, colour), Overlay(data, ())
+        moved_chart = move_documents(chart, find_moved(loaded, chart.layout))
+        backdrop, overlay = build_backdrop(loaded, moved_chart, dark, colour), Overlay(data, ())
         options: dict[str, Any] = {"select": True, "scroll": True, "file": "map", "label": "Map of the corpus"}
         selection = plot(figure, key, backdrop=backdrop, overlay=overlay, **options)
-        st.caption(_describe_view(chart))
+        st.caption(_describe_view(chart, loaded.embedded is not None))
     with side_column:
         row = None if selection.selected else _parse_row(loaded, selection.clicked)
         if row is not None:
@@ -123,7 +127,7 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
     an overlay, which the browser draws over the corpus and changes while a slider moves; traces stand in for it in
     browsers that cannot.
     """
-    key = f"map.{loaded.space.embeddings.digest[:12]}"  # clicks on one corpus are meaningless on another
+    key = f"map.{loaded.origin.space.embeddings.digest[:12]}"  # clicks on one corpus are meaningless on another
     corpus, layout, dark = loaded.space.corpus, chart.layout, is_dark()
     relevant_ids = question.qrels.relevant(question.id) if question.qrels is not None else ()
     relevant = sorted(corpus.position[doc_id] for doc_id in relevant_ids if doc_id in corpus.position)
@@ -133,8 +137,9 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
     near_rows = [] if clicked_row is None else [row for row, _ in _find_neighbours(loaded, clicked_row)]
     drawn_rows = {*relevant, *near_rows, *row_sets, *([] if clicked_row is None else [clicked_row])}
     # Row of the corpus → position on the map.
-    places = _locate_rows(loaded, layout, sorted(drawn_rows))
-    query = place_query(loaded.space, question, layout)
+    moved = find_moved(loaded, layout)
+    places = _locate_rows(loaded, layout, sorted(drawn_rows)) | moved
+    query = place_query(loaded.origin.space, question, layout)
 
     def marks(rows: list[int]) -> Marks:
         """Return the documents of these rows with their places and titles, to be highlighted."""
@@ -158,7 +163,7 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
     return plot(
         figure,
         key,
-        backdrop=build_backdrop(loaded, chart, dark, colour),
+        backdrop=build_backdrop(loaded, move_documents(chart, moved), dark, colour),
         overlay=Overlay(
             {
                 "query": query_key(loaded, question),
@@ -212,7 +217,7 @@ def _locate_rows(loaded: Loaded, layout: maps.Layout, rows: list[int]) -> dict[i
     places: dict[int, np.ndarray] = get_or_compute("map.places", layout.digest, dict, max_entries=1)
     if missing := [row_index for row_index in rows if row_index not in places]:
         with jobs.limit_page_computations():
-            places |= dict(zip(missing, maps.find_positions(layout, loaded.space, missing), strict=True))
+            places |= dict(zip(missing, maps.find_positions(layout, loaded.origin.space, missing), strict=True))
     return places
 
 
@@ -228,14 +233,15 @@ def _find_neighbours(loaded: Loaded, row_index: int) -> list[tuple[int, float]]:
     return get_or_compute("near", key, lambda: maps.find_neighbours(loaded.space, row_index, N_NEAREST), max_entries=1)
 
 
-def _describe_view(chart: CorpusMap) -> str:
-    """Describe the map in a line: its projection, its size, and how faithful it is."""
+def _describe_view(chart: CorpusMap, is_moved: bool) -> str:
+    """Describe the map in a line: its projection, its size, and how faithful it is; is_moved: by feedback."""
+    moved_text = "; laid out as embedded, with the documents where feedback has moved them" if is_moved else ""
     layout, size_text = chart.layout, f"{chart.layout.of:,} documents"
     # A large corpus is mapped by a sample, which the caption must say.
     if layout.sampled:
         size_text = f"a random {len(layout):,} of {size_text}; result sets are always shown"
     return (
-        f"{describe_map(layout)}: {size_text}. The map keeps {chart.fidelity:.0%} of each document's {N_NEAREST} "
+        f"{describe_map(layout)}: {size_text}{moved_text}. The map keeps {chart.fidelity:.0%} of each document's {N_NEAREST} "
         "nearest neighbours. Distances between clusters are not meaningful."
     )
 

@@ -53,6 +53,11 @@ async def fetch_body(digest: str, answerable: Answerable, is_gone: Callable[[], 
     return job if job.result is None else job.result
 
 
+def is_busy() -> bool:
+    """Return True while an answer is being computed, or waits for its turn."""
+    return bool(_JOBS)
+
+
 def _join_job(digest: str, answerable: Answerable) -> Job:
     """Return the job that computes this answer, started if there is none; the caller counts as its subscriber."""
     with _LOCK:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dashboard.services import jobs, roots, sending, transfer, uploads
+from dashboard.services import answer_jobs, jobs, roots, sending, transfer, uploads
 from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.memo import Memo
 from dashboard.services.source import KEEP_ALL, NEAR, DroppedDocuments, Loaded, Source
@@ -36,6 +36,8 @@ N_WARM_SELECTORS = 2
 """Selectors of the registry that Explore runs in a new session."""
 FIRST_PAGE_SECONDS = 2.0
 """Seconds for which a first page has the processors to itself before the warm-up begins."""
+ANSWER_POLL_SECONDS = 0.2
+"""Seconds between two looks at whether the warm-up would keep a visitor's answer waiting."""
 STORE_SAMPLE_SIZE = 500
 """Documents of a vector engine that are fetched at the start."""
 N_LOADING_STEPS = 3
@@ -533,21 +535,21 @@ def freeze_heap() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def warm_encoder(source: Source) -> None:
-    """Start a job that compiles the selectors and runs the encoder: the first query need not wait.
+def warm_selectors(source: Source) -> None:
+    """Start a job that compiles the selectors, so that later answers need not wait for the compiler.
 
     A selector is an algorithm that chooses the k documents of an answer.
     """
-    Job("warm the encoder", partial(_run_warm_up, source))
+    Job("compile the selectors", partial(_run_warm_up, source))
 
 
 def _run_warm_up(source: Source, job: Job) -> None:
-    """Compile the selectors and run the encoder once, in a job, so that the first query need not wait.
+    """Compile the selectors in a job: those that a new session runs first, and their answers at every λ.
 
     A selector is an algorithm that chooses the k documents of an answer; the registry names the usual ones first. Most
-    of the work waits until the corpus is loaded and its first page is drawn, as those need the cores.
+    of the work waits until the corpus is loaded and its first page has its curves, as those need the cores. The encoder
+    is left alone: it takes seconds to load, and only a typed query needs it.
     """
-    from engine.data.endpoints.config import is_endpoint
     from engine.stages import methods
 
     kinds = [spec.cls for spec in methods("selector").values()]
@@ -560,14 +562,11 @@ def _run_warm_up(source: Source, job: Job) -> None:
         loading_job.join(0.2)
     if loading_job.result is None or job.stop.wait(FIRST_PAGE_SECONDS):
         return
-    encoder = loading_job.result.space.encoder
-    steps: list[Callable[[], Any]] = [partial(_compile_lambda_path, kind) for kind in kinds[:N_WARM_SELECTORS]]
-    # A server of models is asked for nothing that nobody wants to know.
-    if encoder is not None and not is_endpoint(encoder.name):
-        import engine
-
-        steps.append(partial(engine.embed, ["warm up"], encoder=encoder.name, dtype=encoder.dtype, cache=False))
-    for warm_up in (*steps, *(kind.warm for kind in kinds)):
+    paths: list[Callable[[], Any]] = [partial(_compile_lambda_path, kind) for kind in kinds[:N_WARM_SELECTORS]]
+    for warm_up in (*paths, *(kind.warm for kind in kinds)):
+        # Numba compiles one loop at a time: a visitor's answer comes first.
+        while answer_jobs.is_busy() and not job.stop.wait(ANSWER_POLL_SECONDS):
+            pass
         if not job.stop.is_set():
             warm_up()
     freeze_heap()
@@ -582,8 +581,11 @@ def _compile_lambda_path(selector: type[Selector]) -> None:
 
     from engine.candidates import Candidates
     from engine.matrix import Matrix
+    from engine.solvers.jit import compiling
 
     # Some selectors cannot be computed at every λ, and say why in `no_path`.
     if (instance := selector()).no_path is None:
         vectors = torch.eye(8)
-        instance.lambda_path(Candidates(vectors, vectors[:1], vectors[:1], Matrix(vectors, cached=True)), 2, (0.0, 1.0))
+        candidates = Candidates(vectors, vectors[:1], vectors[:1], Matrix(vectors, cached=True))
+        with compiling():
+            instance.lambda_path(candidates, 2, (0.0, 1.0))

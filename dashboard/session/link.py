@@ -9,17 +9,19 @@ from urllib.parse import quote, urlencode, urlsplit
 import streamlit as st
 from streamlit import config
 
+from dashboard.services import feedback
 from dashboard.services.source import Loaded, Source
 from dashboard.session import address, decoders, query, tradeoff
 from dashboard.session.address import LINK_KEY, VERSION_KEY
 from dashboard.session.query import LABELLED, SIMILAR, TYPED
 from dashboard.session.view_names import VIEW_NAMES
 from engine.decoder import PER_SOURCE, POOL, SET_SIZE, Decoder
-from engine.errors import ParamError
+from engine.errors import FrontierError, ParamError
 from engine.params import UNSET, Whole, drop_ineffective, form_of, values_of
 from engine.stages import Stage
 
 SCHEMA = Whole(1, VERSION_KEY, 1, name=VERSION_KEY, help="How a link is to be read.")
+VOTES = Whole(0, "votes", 0, name="votes", help="Votes of the sender, which a link does not carry.")
 MAX_ADDRESS_LENGTH, ADDRESS_RESERVE = 8_000, 200
 """Servers and chat programs cut longer addresses; the reserve is for the host's name."""
 DIGEST_PREFIX_LENGTH = 12
@@ -42,6 +44,8 @@ class State:
     source: Source | None = None  # the corpus, None for the one that is open
     digest: str = ""  # the beginning of the corpus's digest, "" if unknown
     vectors: str = ""  # the beginning of the embeddings' digest, "" if unknown
+    votes: int = 0  # pieces of feedback that had moved the documents; a link carries none of them
+    moved: str = ""  # the beginning of the digest of the vectors that they moved, "" without votes
     way: str = ""  # how the corpus is asked, "" if unknown
     split: str | None = None  # of the labelled query
     question: str = ""  # a labelled query's id, a typed query or a document's id
@@ -64,6 +68,7 @@ def get_state(loaded: Loaded) -> State:
         source=loaded.source,
         digest=loaded.origin.space.corpus.digest[:DIGEST_PREFIX_LENGTH],
         vectors=loaded.origin.space.embeddings.digest[:DIGEST_PREFIX_LENGTH],
+        **_describe_votes(loaded),
         way=mode,
         split=split,
         question=question,
@@ -79,6 +84,17 @@ def get_state(loaded: Loaded) -> State:
     )
 
 
+def _describe_votes(loaded: Loaded) -> dict[str, Any]:
+    """Return how many votes have moved this session's documents, and the digest of where to, as fields of a State."""
+    if loaded.embedded is None:
+        return {}
+    try:
+        n_votes = feedback.count_events(loaded)
+    except FrontierError:
+        return {}  # the header says why
+    return {"votes": n_votes, "moved": loaded.space.embeddings.digest[:DIGEST_PREFIX_LENGTH]}
+
+
 def _drop_limits(decoder: Decoder) -> Decoder:
     """Return a decoder without its limits, which a link has once for all decoders."""
     return replace(decoder, per_source=None, source=None, without_self=None)
@@ -90,6 +106,8 @@ def format_state(state: State) -> dict[str, str]:
     if state.source is not None:
         params |= address.format_source(state.source)
     params |= {name: value for name, value in (("digest", state.digest), ("vectors", state.vectors)) if value}
+    if state.votes:
+        params |= {"votes": VOTES.text(state.votes), "moved": state.moved}
     if state.split is not None:
         params["split"] = state.split
     # The way is where the query comes from: typed, labelled, or the text of a document.

@@ -8,18 +8,18 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.services import roots
+from dashboard.services import feedback, roots
 from dashboard.services.source import Loaded
 from dashboard.session import address, decoders, query, tradeoff
 from dashboard.session.address import LINK_KEY, VERSION_KEY
 from dashboard.session.decoders import RERANK, RETRIEVE, build_decoder, first_scorer, list_scorers
-from dashboard.session.link import PAGE_PARAM, QUESTION_PARAMS, SCHEMA, SCREENS, State, get_state
+from dashboard.session.link import PAGE_PARAM, QUESTION_PARAMS, SCHEMA, SCREENS, VOTES, State, get_state
 from dashboard.session.parameters import order_params
 from dashboard.session.view_names import VIEW_NAMES
 from engine.decoder import PER_SOURCE, POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError, ParamError
 from engine.params import UNSET, Param, Whole, drop_ineffective, form_of
-from engine.progress import shorten
+from engine.progress import counted, shorten
 from engine.stages import Scorer, SelectorSpec, Spec, methods, spec_of
 from engine.wording import visible
 
@@ -81,6 +81,8 @@ def parse_link(params: Mapping[str, str]) -> Reading:
         source=source,
         digest=_check_hex(unread.pop("digest", ""), "digest", remarks),
         vectors=_check_hex(unread.pop("vectors", ""), "vectors", remarks),
+        votes=take("votes", VOTES),
+        moved=_check_hex(unread.pop("moved", ""), "moved", remarks),
         **_parse_question(unread, remarks),
         split=unread.pop("split", None),
         k=take("k", SET_SIZE),
@@ -129,6 +131,20 @@ def describe_mismatch(state: State, loaded: Loaded) -> str | None:
         f"it was made on {difference}: {origin}fingerprint {then[:8]}; here is {loaded.source.path} "
         f"(encoder {loaded.source.encoder}), fingerprint {now[:8]}. Its settings are applied; the sets can differ"
     )
+
+
+def describe_votes(state: State, loaded: Loaded) -> str | None:
+    """Describe that votes of a link's sender stayed behind; None without any, or if the same ones count here."""
+    if not state.votes:
+        return None
+    try:
+        vectors_here = feedback.adapt_corpus(loaded).space.embeddings.digest
+    except FrontierError:
+        vectors_here = ""  # the header says why
+    if state.moved and vectors_here.startswith(state.moved):
+        return None
+    votes_text = f"{counted(state.votes, 'vote')} of the sender moved the documents it was made on"
+    return f"{votes_text}; votes stay with the sender, so scores and order here can differ"
 
 
 def apply_state(state: State, loaded: Loaded) -> list[str]:
@@ -212,7 +228,8 @@ def apply_waiting_link(loaded: Loaded) -> None:
                 address.switch_source(replace(loaded.source, **judged_as))
                 st.rerun()
             del st.session_state[LINK_KEY]
-            remarks = [describe_mismatch(reading.state, loaded), *reading.remarks, *apply_state(reading.state, loaded)]
+            state_remarks = describe_mismatch(reading.state, loaded), describe_votes(reading.state, loaded)
+            remarks = [*state_remarks, *reading.remarks, *apply_state(reading.state, loaded)]
             st.session_state[REMARKS_KEY] = list(filter(None, remarks))
             st.session_state[OPENED_KEY] = opened_state = get_state(loaded)
             if reading.state.page not in ("", opened_state.page):

@@ -1,4 +1,4 @@
-"""The tour: four stops on the demo in a small strip, until a person closes it."""
+"""The tour: four stops on the demo, each a dot at its control, until a person closes it."""
 
 import json
 from dataclasses import dataclass
@@ -8,25 +8,31 @@ import streamlit as st
 
 from dashboard.services import corpora
 from dashboard.session import address
-from dashboard.session.link import SCREENS
 from dashboard.session.restore import was_link_opened
 from engine.data import cache
 from engine.errors import FrontierError
 from engine.paths import home
 
 SETTINGS_FILE, SEEN_FIELD = "settings.json", "first_steps_seen"
-CLOSED_KEY, STOP_KEY, SCREEN_KEY = "tour.closed", "tour.stop", "tour.go"
-"""Session keys: True if it is closed, the stop's number, and the page to open for it."""
+CLOSED_KEY, STOP_KEY = "tour.closed", "tour.stop"
+"""Session keys: True if it is closed, and the stop's number."""
 TOUR_CSS = """<style>
-.st-key-tour {position: fixed; z-index: 99; bottom: 1rem; left: 50%; transform: translateX(-50%); width: max-content;
-  max-width: calc(100vw - 2rem); padding: .5rem 1rem; border: 1px solid var(--st-primary-color, #4F46E5);
-  border-radius: .75rem; background: light-dark(#fff, #1a1a18); box-shadow: 0 4px 16px rgb(0 0 0 / 18%)}
-@media (min-width: 1200px) {
-  .st-key-tour {inset: .25rem 1rem auto auto; transform: none; z-index: 999991; padding-block: 0}}
-@media (prefers-reduced-motion: no-preference) {.st-key-tour {animation: tour .2s ease-out}}
-@keyframes tour {from {opacity: 0; translate: 0 .5rem}}
+ANCHOR {anchor-name: --tour}
+.st-key-tour {position: fixed; z-index: 999991; bottom: .75rem; right: .75rem; width: max-content}
+@supports (position-anchor: --tour) {
+  .st-key-tour {position-anchor: --tour; inset: auto; PLACE; translate: -.75rem -.75rem;
+    position-visibility: anchors-visible}}
+.st-key-tour [data-testid=stPopover] button {width: 1.5rem; min-width: 0; min-height: 1.5rem; padding: 0; border: 0;
+  background: none; overflow: hidden}
+.st-key-tour [data-testid=stPopover] button > * {position: absolute; opacity: 0}
+.st-key-tour [data-testid=stPopover] button::before {content: ""; width: .75rem; height: .75rem; border-radius: 50%;
+  background: var(--st-primary-color, #4F46E5); box-shadow: 0 0 0 2px light-dark(#fff, #0e1117)}
+.st-key-tour [data-testid=stPopover] button:is(:hover, :focus-visible)::before {width: 1rem; height: 1rem}
+@media (prefers-reduced-motion: no-preference) {
+  .st-key-tour [data-testid=stPopover] button::before {animation: tour 1.2s ease-out 3}}
+@keyframes tour {from {box-shadow: 0 0 0 0 var(--st-primary-color, #4F46E5)} to {box-shadow: 0 0 0 .75rem transparent}}
 </style>"""
-"""An overlay: nothing moves when the tour begins or ends. On a wide screen it is beside the navigation."""
+"""A dot at the control of the stop, over nothing else; where a browser cannot anchor it, in the corner."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +41,17 @@ class TourStop:
 
     act: str  # what to do
     why: str  # what that shows
-    screen: str = ""  # page, "" for the open one
+    control: str  # selector of what it is about
+    place: str = "left: anchor(left); top: anchor(top)"  # of the dot's middle at the control, in CSS
 
 
+SLIDER_PLACE = "left: anchor(41%); top: calc(anchor(bottom) - 1.75rem)"
+"""Where the second tile's slider begins, in a component that draws the tiles out of CSS's reach."""
 TOUR_STOPS = (
-    TourStop("Pick a query", "For labelled queries the right answers are known."),
-    TourStop("Drag λ", "The results and their figures follow while you drag."),
-    TourStop("See it over all queries", "Trade-off measures every decoder at every setting.", "tradeoff"),
-    TourStop("Take it with you", "Code has the setting; Card is the verdict in one picture."),
+    TourStop("Pick a query", "For labelled queries the right answers are known.", ".st-key-header-kind"),
+    TourStop("Drag λ", "The results and their figures follow while you drag.", ".st-key-explore-tiles", SLIDER_PLACE),
+    TourStop("See it over all queries", "Trade-off measures every decoder at every setting.", "[href$=tradeoff]"),
+    TourStop("Take it with you", "Code has the setting; Card is the verdict in one picture.", ".st-key-header-share"),
 )
 
 
@@ -53,37 +62,35 @@ def draw_tour() -> None:
         st.session_state[CLOSED_KEY] = bool(_read_settings().get(SEEN_FIELD))
     if st.session_state[CLOSED_KEY] or was_link_opened() or address.get_source().path not in corpora.DEMOS:
         return
-    st.html(TOUR_CSS)
-    _draw_strip()
+    _draw_dot()
 
 
 @st.fragment
-def _draw_strip() -> None:
-    """Draw the current stop of the tour as a small strip: what to do, and buttons to go on or close it.
+def _draw_dot() -> None:
+    """Draw the current stop of the tour as a dot; opened, it says what to do and has buttons to go on or close it.
 
     Closing is for this browser session, or for good.
     """
     if st.session_state[CLOSED_KEY]:
         return
-    # The page is switched in the run after the click, as a callback cannot.
-    if screen := st.session_state.pop(SCREEN_KEY, ""):
-        st.switch_page(f"{SCREENS.name}/{screen}.py")
     number = st.session_state.get(STOP_KEY, 0)
     stop, is_last = TOUR_STOPS[number], number + 1 == len(TOUR_STOPS)
-    with st.container(key="tour", horizontal=True, vertical_alignment="center", gap="small"):
+    st.html(TOUR_CSS.replace("ANCHOR", stop.control).replace("PLACE", stop.place))
+    # One label for all stops: Streamlit closes a popover whose label changes.
+    with st.container(key="tour"), st.popover("Tour", key="tour.dot"):
         st.markdown(f"**{number + 1} of {len(TOUR_STOPS)} · {stop.act}.** {stop.why}", width="content")
-        if not is_last:
-            st.button(
-                "Next",
-                key="tour.next",
-                type="primary",
-                # The click stores the next stop, and the page to open for it.
-                on_click=st.session_state.update,
-                args=({STOP_KEY: number + 1, SCREEN_KEY: TOUR_STOPS[number + 1].screen},),
-            )
-        close_label = "Done" if is_last else "Close"
-        st.button(close_label, key="tour.close", type="tertiary", on_click=_close_tour)
-        st.button("Don't show again", key="tour.never", type="tertiary", on_click=_close_for_good)
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            if not is_last:
+                st.button(
+                    "Next",
+                    key="tour.next",
+                    type="primary",
+                    on_click=st.session_state.update,
+                    args=({STOP_KEY: number + 1},),
+                )
+            close_label = "Done" if is_last else "Close"
+            st.button(close_label, key="tour.close", type="tertiary", on_click=_close_tour)
+            st.button("Don't show again", key="tour.never", type="tertiary", on_click=_close_for_good)
 
 
 def _close_tour() -> None:

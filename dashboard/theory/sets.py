@@ -1,5 +1,7 @@
 """Views of sets: decodable by the elastic net, best by enumeration, exact weights beside FISTA's."""
 
+from functools import partial
+
 import streamlit as st
 
 from dashboard.charts.figure import read_column
@@ -13,6 +15,7 @@ from dashboard.session.query import Question
 from dashboard.theory.study import StudyView, get_cached
 from dashboard.widgets import weights
 from dashboard.widgets.parameters import draw_parameter
+from dashboard.widgets.skeleton import draw_until
 from dashboard.widgets.tables import draw_columns, number_column
 from engine.decoder import Decoder
 from engine.errors import FrontierError
@@ -42,6 +45,8 @@ L1_PARAM = Real(
     name="l1",
     help="What a document must add to get a weight. λ₂ is 0. Proposition 1 holds below 1/3.",
 )
+PROOF_ROWS = (3, 70), (1, 56), (1, 40), (1, 300)
+"""Boxes in place of a proof: its figures, its sentence, and the table of the documents."""
 SHARE_COLUMN = st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=1.0, width=160)
 
 
@@ -51,10 +56,11 @@ def _draw_decodable(loaded: Loaded, question: Question | None) -> None:
     The elastic net is the selector that gives documents weights; those with a weight are its set.
     """
     theorem_column, proposition_column = st.columns(2, gap="large")
-    with theorem_column:
-        _draw_theorem(loaded, question)
+    # The proposition needs no corpus and comes at once, while the theorem's proof may wait for the compiler.
     with proposition_column:
         _draw_proposition()
+    with theorem_column:
+        _draw_theorem(loaded, question)
 
 
 def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
@@ -74,7 +80,8 @@ def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
     k = min(question.k, MAX_PROVED_DOCUMENTS, len(loaded.space))
     proof_key = ("proof", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k)
     try:
-        result = get_cached(proof_key, lambda: proof(loaded.space, question.vector, k))
+        find_proof = partial(get_cached, proof_key, partial(proof, loaded.space, question.vector, k))
+        result = draw_until(find_proof, PROOF_ROWS)
     except FrontierError as error:
         st.info("The theorem does not apply to this query.", icon=":material/info:")
         st.text(error.finding)

@@ -13,6 +13,8 @@ from dashboard.widgets.job_panel import draw_end, draw_running
 from engine.progress import counted
 from engine.wording import visible
 
+CACHED_CAPTION = "Embeddings are cached. The next start takes seconds."
+
 
 def wait_for_corpus(source: Source) -> Loaded | None:
     """Return a corpus once a job has loaded it; until then draw the progress or the error, return None.
@@ -28,7 +30,9 @@ def wait_for_corpus(source: Source) -> Loaded | None:
     st.title("Frontier")
     st.text("See what diversity costs in relevance — on your own corpus.")
     if is_running:
-        caption = "Embeddings are cached. The next start takes seconds."
+        # The demos' vectors came with Frontier; any other corpus is embedded in its first load.
+        is_included = source.path in corpora.DEMOS
+        caption = "Demo vectors are included; loading takes seconds." if is_included else CACHED_CAPTION
         draw_running(job, "corpus.cancel", title=f"Loading {source.name}", caption=caption, to_end=True)
         return None
     draw_end(job, "This corpus cannot be loaded.", "Stopped. Progress is saved.")

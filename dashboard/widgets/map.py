@@ -1,7 +1,7 @@
 """The map of a corpus, made by a job that all sessions share; a quick one until it is ready."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from engine.maps.clusters import Clusters, find_clusters, title_prefix
 from engine.maps.density import estimate_density
 from engine.space import Space
 from engine.views.colouring import Groups, Numbers, colouring
+from engine.views.drift_map import trajectories
 from engine.wording import visible
 
 MAP_WAYS = {"t-SNE": "tsne", "PCA": "pca"}
@@ -27,6 +28,8 @@ N_NEAREST = 10
 MAX_MAPS = 6
 MAX_PLACES = 64
 """Query positions in a session's cache."""
+MAX_MOVED = 200
+"""Documents that feedback moved most, which are drawn where they are now."""
 WAIT_SECONDS, QUICK_WAIT_SECONDS = 0.15, 2.0
 """Seconds that a page waits for a map, as PCA and stored maps come at once; and for the quick one."""
 NO_COLOUR, CLUSTER_COLOUR = "None", "Cluster"
@@ -90,6 +93,35 @@ def _map_panel(loaded: Loaded, method: str) -> SharedPanel[CorpusMap]:
         caption="Computed once per corpus",
         failed_text="The map cannot be made.",
     )
+
+
+def find_moved(loaded: Loaded, layout: maps.Layout) -> dict[int, np.ndarray]:
+    """Return where the documents that feedback has moved are on the map, row → (2,); {} without feedback.
+
+    layout: map of the corpus as it was embedded, which a vote leaves as it is
+    """
+
+    def trace() -> dict[int, np.ndarray]:
+        """Follow the documents that moved most from their vectors as embedded to the present ones."""
+        states = [(1, loaded.space.matrix.on_cpu.numpy())]
+        paths = trajectories(layout, loaded.origin.space, states, MAX_MOVED)
+        return dict(zip(paths.rows.tolist(), paths.points[-1], strict=True))
+
+    if loaded.embedded is None:
+        return {}
+    return get_or_compute("map.moved", (layout.digest, loaded.space.embeddings.digest), trace, max_entries=2)
+
+
+def move_documents(corpus_map: CorpusMap, moved: dict[int, np.ndarray]) -> CorpusMap:
+    """Return the map with some documents elsewhere, row → (2,): all others, and the clusters' names, stay."""
+    layout = corpus_map.layout
+    # A map of a sample lacks some of them: those are drawn by the overlay alone.
+    moved_rows = np.array(sorted(set(layout.rows.tolist()).intersection(moved)), np.int64)
+    if not len(moved_rows):
+        return corpus_map
+    points = layout.points.copy()
+    points[np.searchsorted(layout.rows, moved_rows)] = np.stack([moved[row] for row in moved_rows.tolist()])
+    return replace(corpus_map, layout=replace(layout, points=points))
 
 
 def query_digest(question: Question) -> str:

@@ -1,12 +1,14 @@
-"""Embeddings of the demo's texts by the bundled encoder, shipped with Frontier as float16.
+"""Embeddings of the demo's texts by the bundled encoder, shipped with Frontier as float16, and maps of its documents.
 
-Texts are named by a digest, so that any installed NumPy matches the texts that it has.
+Texts are named by a digest, so that any installed NumPy matches the texts that it has; a map by its key in the cache,
+which has the digest of all embeddings, so that one bit more or less leaves it unused.
 """
 
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import safe_open
 from torch import Tensor
@@ -24,6 +26,24 @@ _DIGEST_BYTES = 8
 def shipped_file() -> Path:
     """Return the path of the shipped vectors, existing or not."""
     return demo.demo_folder() / "numpy-api" / "vectors.safetensors"
+
+
+def shipped_maps_file() -> Path:
+    """Return the path of the shipped maps, existing or not."""
+    return demo.demo_folder() / "numpy-api" / "maps.safetensors"
+
+
+def find_shipped_map(key: str) -> tuple[np.ndarray, float] | None:
+    """Return a shipped t-SNE map, its (n, 2) float32 points and the perplexity used; None if it is not among them.
+
+    key: of the map in the disk cache, a digest of the embeddings and all settings
+    """
+    try:
+        with safe_open(shipped_maps_file(), "np") as arrays:
+            perplexity_by_key = arrays.metadata() or {}
+            return (arrays.get_tensor(key), float(perplexity_by_key[key])) if key in perplexity_by_key else None
+    except OSError:
+        return None
 
 
 def text_digest(role: str, prompt: str, text: str) -> bytes:

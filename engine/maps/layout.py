@@ -17,6 +17,7 @@ from torch import Tensor
 
 from engine.candidates import without_autocast
 from engine.data import cache as store
+from engine.data import shipped
 from engine.decoder import SET_SIZE, check_dimension
 from engine.errors import DataError
 from engine.evaluation.statistics import SEED
@@ -207,11 +208,11 @@ def layout(
     >>> engine.layout(space, "pca").points.shape
     (3, 2)
     """
-    request = _LayoutRequest.check(space, method, perplexity, seed, most)
+    request = LayoutRequest.check(space, method, perplexity, seed, most)
     report = with_cancellation(progress, stop, "the map was stopped at {done} of {total} steps")
-    if cache and (cached := request.load_cached()):
+    if cache and (stored := request.load_cached() or request.load_shipped()):
         report(1, 1, READING_LABEL)
-        return cached
+        return stored
     rows = request.sample_rows()
     arrange = _pca if request.method == "pca" else _tsne
     result = request.make_layout(rows, **arrange(_find_distinct(space, rows), request, report))
@@ -315,7 +316,7 @@ def measure_fidelity(layout: Layout, space: Space, k: int = 10) -> float:
 
 
 @dataclass(frozen=True)
-class _LayoutRequest:
+class LayoutRequest:
     """The checked settings of a map; n_mapped: the documents to lay out, at most all."""
 
     method: str
@@ -326,7 +327,7 @@ class _LayoutRequest:
     embeddings: str
 
     @classmethod
-    def check(cls, space: Space, method: str, perplexity: float, seed: int, max_mapped: int) -> "_LayoutRequest":
+    def check(cls, space: Space, method: str, perplexity: float, seed: int, max_mapped: int) -> "LayoutRequest":
         """Check the arguments of `layout`, and return them as a request; raise ParamError."""
         method, perplexity, seed = LAYOUT_METHOD.check(method), PERPLEXITY.check(perplexity), SEED.check(seed)
         n_mapped, n_documents = min(MAX_MAPPED.check(max_mapped), len(space)), len(space)
@@ -365,6 +366,13 @@ class _LayoutRequest:
         if "perplexity" in arrays:
             arrays["perplexity"] = float(arrays["perplexity"])
         return self.make_layout(**arrays)
+
+    def load_shipped(self) -> Layout | None:
+        """Return the map that came with Frontier for these embeddings and settings, or None."""
+        if self.method != "tsne" or (shipped_map := shipped.find_shipped_map(self.key)) is None:
+            return None
+        points, perplexity = shipped_map
+        return self.make_layout(self.sample_rows(), points, perplexity=perplexity)
 
 
 def _check_space(layout: Layout, space: Space) -> None:
@@ -444,7 +452,7 @@ def _extend_units(rows: Tensor) -> Tensor:
     return unit
 
 
-def _pca(distinct: _DistinctVectors, request: _LayoutRequest, report: Progress) -> dict[str, Any]:
+def _pca(distinct: _DistinctVectors, request: LayoutRequest, report: Progress) -> dict[str, Any]:
     """Arrange distinct directions on their two principal axes; return the fields of a Layout."""
     report(0, 1, ARRANGING_LABEL)
     mean, axes = find_principal_axes(distinct.rows, distinct.weight)
@@ -452,7 +460,7 @@ def _pca(distinct: _DistinctVectors, request: _LayoutRequest, report: Progress) 
     return {"points": project_rows(distinct.rows, mean, axes)[distinct.vector_ids], "mean": mean, "axes": axes}
 
 
-def _tsne(distinct: _DistinctVectors, request: _LayoutRequest, report: Progress) -> dict[str, Any]:
+def _tsne(distinct: _DistinctVectors, request: LayoutRequest, report: Progress) -> dict[str, Any]:
     """Arrange distinct directions by t-SNE, starting from principal axes; return the fields of a Layout."""
     perplexity = min(request.perplexity, max(1.0, (len(distinct) - 1) / 3))
     flat = project_rows(distinct.rows, *find_principal_axes(distinct.rows, distinct.weight))

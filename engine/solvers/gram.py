@@ -15,14 +15,14 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS
-from engine.solvers.jit import jit_exact
+from engine.solvers.jit import jit_dense, jit_exact
 from engine.values import Ranking
 
 STRIP_LENGTH = 512
 """Rows per block: their sums stay in the nearest cache while the dimensions pass."""
 
 
-@jit_exact
+@jit_dense
 def compute_products(columns: np.ndarray, points: np.ndarray, result: np.ndarray) -> None:
     """Compute the inner products of points, (p, d), with n vectors, (d, n) columns, in `result`, (p, n).
 
@@ -109,7 +109,7 @@ class Gram:
         return self.rows
 
 
-@jit_exact
+@jit_dense
 def compute_squared_norms(columns: np.ndarray) -> np.ndarray:
     """Return (n,) squared lengths of vectors, (d, n) columns, equal to the last bit to their own products.
 

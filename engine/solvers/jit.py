@@ -12,6 +12,7 @@ import os
 import stat
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -38,7 +39,10 @@ INTERPRETING_SECONDS = 4.0
 
 Compiled = Callable[..., Any]
 _interpreting: ContextVar[bool] = ContextVar("interpreting", default=False)
+_awaiting_code: ContextVar[bool] = ContextVar("awaiting_code", default=False)
 _interpreted_seconds = [0.0]
+_compiling_threads: set[int] = set()
+"""Threads that compile a loop now, or wait for another one's compilation."""
 _compiled_loops: list[Any] = []
 
 
@@ -52,15 +56,24 @@ def jit_exact(function: Compiled) -> Compiled:
     return _jit_compile(function, False)
 
 
+def jit_dense(function: Compiled) -> Compiled:
+    """Decorate a loop over all entries of the vectors: like `jit_exact`, and never run as Python.
+
+    It compiles in under a second, while Python takes seconds for the entries of a few hundred vectors.
+    """
+    return _jit_compile(function, False, is_interpretable=False)
+
+
 def jit_maxima(function: Compiled) -> Compiled:
     """Decorate a loop to be compiled like `jit_exact`, for numbers that are never NaN: maxima are faster."""
     return _jit_compile(function, MAXIMUM_FLAGS)
 
 
-def _jit_compile(function: Compiled, fastmath: Any) -> Compiled:
+def _jit_compile(function: Compiled, fastmath: Any, is_interpretable: bool = True) -> Compiled:
     """Return a function that Numba compiles at its first call, with code cached in the user's own folder.
 
-    fastmath: the freedoms of Numba's `njit` with floating-point operations, False for none
+    fastmath: the freedoms of Numba's `njit` with floating-point operations, False for none; is_interpretable: it may
+    run as Python until it is compiled, where that gives equal bits
     """
     # Numba reads the cache folder from a global setting, which is set for this one function and then restored.
     previous_folder = getattr(config, "CACHE_DIR")  # noqa: B009  (set when Numba reads its environment)
@@ -69,7 +82,8 @@ def _jit_compile(function: Compiled, fastmath: Any) -> Compiled:
     setattr(config, "CACHE_DIR", code_folder())  # noqa: B010
     try:
         loop: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
-        _guard_loop(loop, is_interpretable=fastmath in (False, MAXIMUM_FLAGS))
+        loop.is_interpretable = is_interpretable and fastmath in (False, MAXIMUM_FLAGS)
+        _guard_loop(loop)
         _compiled_loops.append(loop)
         restrict_access(Path(loop.stats.cache_path))
         machine_code: Compiled = loop
@@ -142,9 +156,11 @@ def interpreting() -> Iterator[None]:
 
     Meant for a few problems of some hundred rows: Python takes a fraction of a second where compilation takes ten.
     Loops of `jit_reassociating` are compiled all the same, as Python would add in another order. Once blocks like this
-    one have taken INTERPRETING_SECONDS in this process, all loops are compiled.
+    one have taken INTERPRETING_SECONDS in this process, all loops are compiled; while another thread compiles, which
+    Numba lets only one do at a time, Python goes on.
     """
-    token, start_time = _interpreting.set(_interpreted_seconds[0] < INTERPRETING_SECONDS), time.perf_counter()
+    is_patient = _interpreted_seconds[0] < INTERPRETING_SECONDS or bool(_compiling_threads)
+    token, start_time = _interpreting.set(is_patient), time.perf_counter()
     try:
         with np.errstate(all="ignore"):
             yield
@@ -155,6 +171,21 @@ def interpreting() -> Iterator[None]:
             _interpreted_seconds[0] += time.perf_counter() - start_time
 
 
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Compile all loops that the block calls, also where Python would be sooner; for warming up and for benches."""
+    token = _awaiting_code.set(True)
+    try:
+        yield
+    finally:
+        _awaiting_code.reset(token)
+
+
+def is_interpreted(loop: Any) -> bool:
+    """Return True if a small problem should run this loop in a block of `interpreting`: it has no code yet."""
+    return not _awaiting_code.get() and not is_compiled(loop)
+
+
 def is_compiled(loop: Any) -> bool:
     """Return True if a loop's machine code is in this process or on disk, so a call need not compile it."""
     # Numba's index of a loop's compiled versions is a file called module.loop-….nbi.
@@ -162,26 +193,30 @@ def is_compiled(loop: Any) -> bool:
     return bool(loop.signatures) or any(Path(code_folder()).rglob(name))
 
 
-def _guard_loop(loop: Any, is_interpretable: bool) -> None:
+def _guard_loop(loop: Any) -> None:
     """Make a compiled loop survive damaged code on disk, and run as Python inside `with interpreting():`.
 
-    loop: Numba's dispatcher, changed in place; is_interpretable: True if plain Python gives equal bits, so that the
-    block may run it that way
+    loop: Numba's dispatcher, changed in place; the block runs it as Python if it `is_interpretable`
     """
     compile_for = loop._compile_for_args  # what Numba calls for arguments of new types; it runs what that returns
 
     def compile_or_interpret(*arguments: Any, **keyword_arguments: Any) -> Any:
         """Return what runs the loop for these argument types: Python within `interpreting`, else machine code."""
-        if is_interpretable and _interpreting.get() and not is_compiled(loop):
+        if loop.is_interpretable and _interpreting.get() and not is_compiled(loop):
             return _python_namespace(loop.__module__)[loop.__name__]
         # A damaged cache is deleted and, should that fail too, no longer used; a third failure is an error of the loop.
         for repair_cache in (_delete_code, _disable_code_cache):
+            thread_id = threading.get_ident()
+            is_outermost = thread_id not in _compiling_threads
+            _compiling_threads.add(thread_id)
             try:
                 return compile_for(*arguments, **keyword_arguments)
             except Exception:
                 # Whatever failed, the next try compiles anew; an error of the loop itself is raised at the end.
                 repair_cache()
             finally:
+                if is_outermost:
+                    _compiling_threads.discard(thread_id)
                 # Numba makes files as the umask has it; its code is left to the user alone.
                 if cache_path := loop.stats.cache_path:
                     for path in Path(cache_path).glob("*.nb[ci]"):
@@ -210,13 +245,14 @@ def _disable_code_cache() -> None:
 
 @cache
 def _python_namespace(module_name: str) -> dict[str, Any]:
-    """Return a module's names with its compiled loops replaced by the Python functions they were made of.
+    """Return a module's names with its interpretable loops replaced by the Python functions they were made of.
 
-    Loops of other modules are replaced too, so that the Python functions call each other and never machine code.
+    Loops of other modules are replaced too, so that the Python functions call each other and no loop that has yet to be
+    compiled, but for those of `jit_dense`.
     """
     namespace = dict(vars(sys.modules[module_name]))
     for name, value in list(namespace.items()):
-        if isinstance(value, numba.core.dispatcher.Dispatcher):
+        if isinstance(value, numba.core.dispatcher.Dispatcher) and getattr(value, "is_interpretable", False):
             is_local = value.__module__ == module_name
             python_function = (
                 FunctionType(value.py_func.__code__, namespace, name, value.py_func.__defaults__) if is_local else None

@@ -119,8 +119,10 @@ def recording(browser, url: str, file: Path) -> None:
 
 
 def close_tour(page) -> None:
-    if page.locator(".st-key-tour-close").count():
-        page.locator(".st-key-tour-close button").click()
+    dot = page.locator(".st-key-tour button").first
+    if dot.count():
+        dot.click()
+        page.get_by_role("button", name="Close", exact=True).click()
 
 
 def scrub_slider(page) -> None:

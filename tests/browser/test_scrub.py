@@ -50,6 +50,22 @@ def slider(page, label):
     return page.get_by_role("slider", name=label, exact=True)
 
 
+def test_a_tile_says_that_its_curve_is_being_computed_until_it_is_there(page, server):
+    """On a new machine that takes seconds, in which the page looked finished."""
+    held = []
+    page.route("**/answers/**", held.append)
+    page.goto(f"{server}/?v=1&corpus=numpy-api&decoders=top_k,mmr")
+    tile = page.get_by_role("group", name="MMR")
+    tile.get_by_text("computing every λ").wait_for(timeout=WAIT)
+    assert page.locator(".tile.waiting .plot").count() == 1, "the baseline has no curve to wait for"
+    while held:
+        held.pop().continue_()
+        page.wait_for_timeout(100)
+    page.unroute("**/answers/**")
+    tile.get_by_text("exact").wait_for(timeout=WAIT)
+    assert not page.locator(".tile.waiting").count() and not tile.get_by_text("computing").count()
+
+
 def test_a_drag_is_drawn_in_its_frames_and_sent_on_release(page, server):
     open_explore(page, server)
     box = slider(page, "MMR λ").bounding_box()

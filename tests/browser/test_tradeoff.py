@@ -209,7 +209,8 @@ def test_the_dot_runs_along_the_curve_under_the_finger(page, server):
     handle = page.get_by_role("slider", name="MMR λ")
     handle.scroll_into_view_if_needed()
     page.wait_for_function("[...frontier.paths?.values() ?? []].some(Boolean)", timeout=WAIT)
-    assert page.locator(".st-key-tour").bounding_box()["y"] < 50, "beside the navigation, and over nothing"
+    dot, query_kind = (page.locator(f".st-key-{key}").bounding_box() for key in ("tour", "header-kind"))
+    assert dot["width"] <= 24 and abs(dot["x"] + 12 - query_kind["x"]) < 2, "at its control, and over nothing"
     idle(page)
     box, n_sent_before, places, sets = handle.bounding_box(), len(sent), set(), set()
     first_ranges, heading = page.evaluate(RANGES), page.locator(".setting strong")

@@ -2,6 +2,8 @@
 
 import http.client
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -10,6 +12,7 @@ from dashboard.services.roots import UPLOADS_OFF
 from support import warm_home
 from support.browser import Server
 from support.cli import run
+from support.processes import environment
 
 
 def place(address="127.0.0.1", hosts=(), roots=(), allow_uploads=False, base=""):
@@ -37,6 +40,13 @@ def test_a_server_is_known_by_the_address_that_it_listens_on():
     assert place("192.168.1.5", hosts=("papers",)).host_names == ("papers", "192.168.1.5")
     assert place("0.0.0.0").host_names == () and place("0.0.0.0").local_address == "127.0.0.1"
     assert place("192.168.1.5").local_address == "192.168.1.5"
+
+
+def test_a_server_answers_before_the_large_libraries_are_imported():
+    """They take seconds, in which a new machine's first page can be painted already."""
+    code = "import sys, dashboard.serve, dashboard.server; print({'torch', 'numba', 'pandas', 'scipy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_workers_get_every_flag(monkeypatch, tmp_path):

@@ -51,7 +51,6 @@ class Slider {
     this.known = latest;
     // The same set is drawn anew: only now is it known if the slider is exact or sampled.
     this.tile.drawn = undefined;
-    this.tile.node.classList.toggle("waiting", this.tile.sliders?.some((slider) => !slider.known) ?? false);
     this.stops = latest?.stops ?? this.given.stops;
     this.input.max = this.stops.length - 1;
     this.shown = undefined;
@@ -211,7 +210,9 @@ class Tile {
   // The origin of the set in words: exact, sampled, or searched among a part of the documents.
   get kind() {
     const sampled = this.sliders.filter((slider) => slider.known && !slider.known.exact).map((slider) => slider.given.symbol);
-    if (!this.sliders.length || this.sliders.some((slider) => !slider.known)) return "";
+    const computed = this.sliders.filter((slider) => !slider.known).map((slider) => slider.given.symbol);
+    if (computed.length) return `computing every ${computed.join(", ")}`;
+    if (!this.sliders.length) return "";
     const within = this.sliders.map((slider) => slider.known?.within).find(Boolean);
     if (within) return this.sliders.some((slider) => slider.value !== this.committed[slider.given.param]) ? within : "";
     return sampled.length ? `${sampled.join(", ")} sampled` : "exact";
@@ -225,6 +226,7 @@ class Tile {
     this.base = base;
     this.drawn = set;
     this.node.classList.toggle("computing", set === undefined);
+    this.node.classList.toggle("waiting", this.sliders.some((slider) => !slider.known));
     const { judged, k, floor } = this.view.data, short = set && set.ids.length < k;
     this.state.textContent = set === undefined ? "computing" : (this.given.error ?? `${short ? `${set.ids.length} of ${k}` : ""} ${this.kind}`);
     if (set === undefined) return true;

@@ -30,7 +30,7 @@ from engine.solvers.greedy.steps import (
     init_state,
     orthonormalise_picks,
 )
-from engine.solvers.jit import interpreting, is_compiled
+from engine.solvers.jit import compiling, interpreting, is_compiled, is_interpreted
 from engine.solvers.tie_breaking import rank_exactly
 from engine.values import Ranking
 
@@ -116,15 +116,13 @@ class Problem:
 
 
 def select_greedily(
-    c: Candidates, k: int, kind: int, weights: Sequence[float], window: int | None = None, floor: float = 0.0,
-    wait_for_compilation: bool = False,
-) -> list[Ranking]:  # fmt: skip
+    c: Candidates, k: int, kind: int, weights: Sequence[float], window: int | None = None, floor: float = 0.0
+) -> list[Ranking]:
     """Pick k documents greedily for every query at every weight λ; return one Ranking for each weight.
 
     All picks are exact: none outside the candidates looked at could have been better. A small corpus is solved on its
     inner products, a large one by pools of its best candidates. kind, floor: the method and its noise threshold, see
-    `steps`; window: only the last so many picks count, None for all; wait_for_compilation: compile the loops even for a
-    few problems, which plain Python would solve sooner. gain: the score at the moment of the pick; info: candidates;
+    `steps`; window: only the last so many picks count, None for all. gain: the score at the moment of the pick; info: candidates;
     pool, the largest there was; passes over the candidates after that for relevance; close_calls, number of
     picks that no pool decided, so that all candidates whose bounds reach the best gain were compared; certified, always
     True; past_rank, the rank of the first pick that is a combination of earlier ones (dpp and ssd), else None.
@@ -135,7 +133,7 @@ def select_greedily(
     )  # fmt: skip
     is_small_batch = c.batch * len(weights) < GRAM_MIN_PROBLEMS
     # Few problems on small pools take less time in plain Python than compilation would.
-    runs_interpreted = is_small_batch and not wait_for_compilation and not is_compiled(choose_picks)
+    runs_interpreted = is_small_batch and is_interpreted(choose_picks)
     repays_gram = not runs_interpreted and (c.matrix.cached or not is_small_batch)
     gram = corpus_gram(c) if repays_gram else None
     if gram is not None:
@@ -534,7 +532,8 @@ def warm() -> None:
         identity = torch.eye(n)
         for is_cached in (True, False):
             candidates = Candidates(identity, identity[:1], identity[:1], Matrix(identity, cached=is_cached))
-            select_greedily(candidates, 2, LOG_RESIDUAL, [0.5], wait_for_compilation=True)
+            with compiling():
+                select_greedily(candidates, 2, LOG_RESIDUAL, [0.5])
 
 
 def is_warm() -> bool:

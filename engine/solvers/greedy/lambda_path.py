@@ -14,6 +14,7 @@ selector itself can tell.
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -40,7 +41,7 @@ from engine.solvers.greedy.steps import (
     init_state,
     update_gains,
 )
-from engine.solvers.jit import jit_exact, jit_maxima
+from engine.solvers.jit import interpreting, is_interpreted, jit_exact, jit_maxima
 from engine.solvers.largest import N_LANES as COVER_LANES
 from engine.solvers.lines import LambdaPath, order_lines
 
@@ -55,6 +56,8 @@ N_GUESS_ROWS = 512
 MAX_CALL_WORK, MIN_CALL_PATHS = 200_000_000, 4
 """Nodes × picks × candidates of one call of the compiled search: seconds at most; and the rankings that it reaches at
 least, as each call begins with the first pick again."""
+MAX_INTERPRETED_WORK = 20_000
+"""Picks × candidates up to which Python follows a path in a second or two, where compilation would take fifteen."""
 N_INITIAL_ROWS = 1024
 """Gram rows that fit at first where the corpus is too large for all; the room doubles when it is full."""
 
@@ -554,10 +557,13 @@ def _trace_path(
         # Compiled code cannot be interrupted: it returns after some nodes, and goes on from there if anybody waits.
         raise_if_stopped("the path was stopped")
         n_used = np.array([int(rows.row_slot.max()) + 1])
-        *part, reached, has_room = follow_pieces(
-            kind, rows.columns, rows.rows, rows.filled, rows.row_slot, n_used, rows.squares, relevance, k, window,
-            floor, by_relevance, part_start, path_end, slack, inner_marks, max_nodes, *coverage_arrays,
-        )  # fmt: skip
+        # Looked at anew for each part: the loop may have been compiled meanwhile.
+        runs_interpreted = k * len(relevance) <= MAX_INTERPRETED_WORK and is_interpreted(follow_pieces)
+        with interpreting() if runs_interpreted else nullcontext():
+            *part, reached, has_room = follow_pieces(
+                kind, rows.columns, rows.rows, rows.filled, rows.row_slot, n_used, rows.squares, relevance, k, window,
+                floor, by_relevance, part_start, path_end, slack, inner_marks, max_nodes, *coverage_arrays,
+            )  # fmt: skip
         # The loop gives up where it has no room for a Gram row; it starts again with twice as much, all rows kept.
         if not has_room:
             rows.grow()

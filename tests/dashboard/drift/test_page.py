@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -270,7 +271,28 @@ def test_the_example_teaches_where_nobody_has_said_anything():
     job.join(patient(120))
     assert sum("Simulated" in e.value for e in pages.run(app).markdown) == 1
     app = drift(looking=OWN_FEEDBACK)
-    assert "No feedback yet" in pages.texts(app) and not app.dataframe and "drift.explore" in pages.keys(app)
+    assert "No feedback yet" in pages.texts(app) and not app.dataframe
+
+
+def test_the_first_vote_is_given_on_the_page_and_moves_its_document_on_the_map_beside():
+    app = drift(looking=OWN_FEEDBACK)
+    offered = [key for key in pages.keys(app) if key.startswith("ballot.")]
+    assert offered == [f"ballot.{kind}.{rank}" for rank in (1, 2, 3) for kind in ("up", "down")]
+    app = pages.finish_jobs(pages.press(app, "ballot.down.1"), "drift.history")
+    loaded, session = pages.load(), live.session(pages.load())
+    (event,) = session.effective_events
+    assert event.kind == "down" or not event.good
+    row, text = event.item, loaded.dataset.judged("dev").texts[0]
+    assert "No feedback yet" not in pages.texts(app) and "After record 1" in status(app)
+    assert "ballot.up.1" in pages.keys(app) and " → " in pages.texts(app), "further votes are as near"
+    paths = next(iter(app.session_state["drift.paths"].values()))
+    assert row in paths.rows and (paths.points[0] != paths.points[-1]).any()
+    made = SimpleNamespace(session=session, is_live=True)
+    line = f"{drift_map.AWAY} {text[:20]}"
+    assert drift_map.find_queries(made, 1, [row])[row][0].startswith(line)
+    assert drift_map.find_queries(made, 0, [row]) == {row: []}, "before the vote nothing had moved it"
+    app = pages.press(app, "ballot.down.1")
+    assert not live.session(loaded).effective_events, "a second click takes it back"
 
 
 @pytest.mark.parametrize("count", [1, 30])

@@ -43,9 +43,8 @@ def shown(loaded, monkeypatch):
         return live_plot.Picked()
 
     monkeypatch.setattr(map_view, "plot", plot)
-    asked = question_of(loaded)
-
-    def show(names=("top_k", "mmr"), **session):
+    def show(names=("top_k", "mmr"), loaded=loaded, **session):
+        asked = question_of(loaded)
         return draw_view(MAP, loaded, asked, answers_of(loaded, asked, names), **{"map.way": "PCA", **session}), given
 
     return show
@@ -103,3 +102,22 @@ def test_what_is_shown_grows_with_the_sets_of_a_query_and_is_all_on_demand(shown
     everything, other = frame(shown(**{"map.whole": True})[1])
     points = next(job.result.layout.points for _, job in shared_map._MAPS.items())
     assert (everything[:, 0] < points.min(0)).all() and (everything[:, 1] > points.max(0)).all() and other != revision
+
+
+def test_a_vote_moves_its_documents_on_the_map_as_embedded(shown, loaded):
+    """One that moves by a hundredth gave all others another place, and the clusters other names."""
+
+    def look(given):
+        *documents, _ = traces(given)
+        points = {int(row): (x, y) for trace in documents for row, x, y in zip(trace.customdata, trace.x, trace.y, strict=True)}
+        return points, given["key"], given["figure"]["layout"]["uirevision"], given["overlay"].data["clusters"]
+
+    vectors = loaded.space.embeddings.vectors.clone()
+    vectors[[3, 7]] = vectors[[7, 3]]
+    space = loaded.space.with_embeddings(replace(loaded.space.embeddings, vectors=vectors))
+    before, *view = look(shown()[1])
+    app, given = shown(loaded=replace(loaded, space=space, embedded=loaded))
+    after, *moved_view = look(given)
+    assert moved_view == view and len(shared_map._MAPS.items()) == 1
+    assert {row for row in before if before[row] != after[row]} == {3, 7}
+    assert after[3] == pytest.approx(before[7], abs=1e-2) and any("as embedded" in c.value for c in app.caption)

@@ -13,7 +13,7 @@ import numba
 import pytest
 
 import engine
-from dashboard.services import corpora, jobs
+from dashboard.services import answer_jobs, corpora, jobs
 from dashboard.services.source import Source
 from dashboard.session import address
 from engine.solvers.greedy.lambda_path import follow_pieces
@@ -152,16 +152,20 @@ def test_what_the_first_page_asks_is_made_ready_first(loads, monkeypatch, compil
     monkeypatch.setattr(corpora, "FIRST_PAGE_SECONDS", 0)
     monkeypatch.setattr(corpora, "_compile_lambda_path", lambda kind: made.append("path"))
     monkeypatch.setattr(corpora, "freeze_heap", lambda: made.append("settled"))
-    loaded = SimpleNamespace(space=SimpleNamespace(encoder=None))
+    loaded = SimpleNamespace()
     loads[1]["slow"] = threading.Event()
     monkeypatch.setattr(corpora, "_load_corpus", lambda chosen, job: loads[1]["slow"].wait(patient(60)) and loaded)
-    corpora.warm_encoder(Source("slow"))
+    corpora.warm_selectors(Source("slow"))
     until(lambda: corpora.find_loading_job(Source("slow")) is not None)
     first = ["top_k", "mmr"] if compiled else []
     until(lambda: made == first)
     assert corpora.find_loading_job(Source("slow")).running, "while the corpus is read"
+    looks = iter([True, True])
+    monkeypatch.setattr(answer_jobs, "is_busy", lambda: made.append("waits") or next(looks, False))
     loads[1]["slow"].set()
     until(lambda: made.count("settled") == 2)
+    assert made.count("waits") == 2 + 6 and made[len(first) + 1 :][:3] == 3 * ["waits"], "a visitor's answer comes first"
+    made[:] = [each for each in made if each != "waits"]
     assert made == [*first, "settled", "path", "path", "top_k", "mmr", "ssd", "nnn", "settled"], "the load settles too"
 
 

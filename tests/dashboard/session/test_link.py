@@ -9,19 +9,21 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as some
 
-from dashboard.services import corpora
+from dashboard.services import corpora, feedback
 from dashboard.services.source import Source
 from dashboard.session import address, answers, link, parameters, query, tradeoff
 from dashboard.session.decoders import COSTLY_PARAMS, RERANK, RETRIEVE, build_decoder, list_scorers
 from dashboard.session.link import MAX_ADDRESS_LENGTH, QUESTION_PARAMS, State, build_url, format_state
 from dashboard.session.restore import find_link_limit, parse_link
 from dashboard.sharing.dialogs import LINK
+from engine import orag
 from engine.decoder import Decoder
 from engine.errors import ParamError
 from engine.params import Choice, Flag, Real, Text, Whole, form_of
 from engine.stages import make, methods
 from support import pages
 from support.draws import examples
+from support.live_feedback import add
 from support.parameters import invalid_values
 
 SELECTORS = methods("selector")
@@ -84,6 +86,7 @@ def states(draw, names):
         ),
         digest=draw(digests),
         vectors=draw(digests),
+        **draw(some.one_of(some.just({}), some.fixed_dictionaries({"votes": some.integers(1, 10**6), "moved": digests}))),
         way=draw(some.sampled_from(list(QUESTION_PARAMS))),
         split=draw(maybe),
         question=draw(WORDS),
@@ -349,6 +352,19 @@ def test_a_link_made_on_other_content_names_both_fingerprints(demo):
     assert "other vectors of the same documents" in pages.texts(app)
     app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "digest": same, "vectors": space.embeddings.digest[:12]})
     assert not app.warning
+
+
+def test_a_receiver_is_told_that_votes_stayed_behind_and_the_sender_is_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(feedback.orag, "place", lambda space: tmp_path / "log.sqlite")
+    loaded = pages.load()
+    vector = loaded.space.embeddings.vectors[0]
+    add(loaded, lambda now: orag.thumb(now, vector, 3, up=True, person="ana"))
+    sent = link.get_link_params(feedback.adapt_corpus(loaded))
+    assert sent["votes"] == "1" and "votes" not in link.get_link_params(loaded), "where none moved anything"
+    assert "of the sender" not in pages.texts(pages.open_by_link(sent)), "the votes are here"
+    monkeypatch.setattr(feedback.orag, "place", lambda space: tmp_path / "other.sqlite")
+    told = pages.texts(pages.open_by_link(sent))
+    assert "• 1 vote of the sender moved the documents it was made on; votes stay with the sender" in told
 
 
 def test_a_link_waits_for_its_corpus_and_is_applied_when_it_is_there(tmp_path):

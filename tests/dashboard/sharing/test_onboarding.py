@@ -45,3 +45,11 @@ def test_it_closes_for_the_session_or_for_good(settings):
 def test_it_is_not_drawn_for_a_link_or_on_another_corpus(settings, tmp_path):
     assert stop_of(open_by_link(format_state(State(source=Source("numpy-api"), k=3)))) is None
     assert stop_of(screen("explore", csv_source(tmp_path / "pets.csv", PETS))) is None
+
+
+def test_the_dot_is_anchored_at_the_control_of_its_stop(settings):
+    """Over nothing else: a strip lay over the navigation of every page until it was closed."""
+    for number, stop in enumerate(onboarding.TOUR_STOPS):
+        app = screen("explore", **{onboarding.STOP_KEY: number})
+        (css,) = (html.value for html in app.get("html") if "anchor-name" in html.value)
+        assert f"{stop.control} {{anchor-name: --tour}}" in css and stop.place in css

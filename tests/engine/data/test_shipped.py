@@ -1,5 +1,7 @@
 """The vectors that come with the demo: used where the cache has none, and never in place of anybody's own."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -7,6 +9,7 @@ from safetensors.torch import save_file
 import engine
 from engine.data import encoders, shipped
 from engine.data.models import encoder_model, precision
+from engine.maps import layout
 from support.encoders import TEXTS, entries, sentences
 from support.random_texts import corpus_of
 
@@ -129,6 +132,24 @@ def test_demo_is_fully_covered_by_shipped_vectors(batches):
     direct = engine.embed(texts, role="document", dtype="float32", cache=False)
     ours = corpus.take([dataset.corpus.position[doc] for doc in sample])
     assert (direct.vectors - ours.vectors).abs().max() < 3e-4, "what float16 leaves of a unit row"
+
+
+def test_the_shipped_map_is_what_the_shipped_vectors_give(monkeypatch):
+    """With every NumPy that the file was made for; the first map then comes at once."""
+    corpus = engine.load_dataset("numpy-api").corpus
+    space = engine.Space(corpus, engine.embed(corpus))
+    monkeypatch.setattr(layout, "_tsne", None)
+    first = layout.layout(space)  # nothing is computed
+    with pytest.raises(TypeError):
+        layout.layout(space, seed=1)
+    monkeypatch.undo()
+    computed = layout.layout(space, cache=False)
+    assert first.digest == computed.digest, "make the maps again (assets/demo/README.md)"
+    vectors = space.embeddings.vectors.clone()
+    vectors[0, 0] += 1e-6
+    moved = space.with_embeddings(replace(space.embeddings, vectors=vectors))
+    request = layout.LayoutRequest.check(moved, "tsne", 30.0, 0, len(corpus))
+    assert shipped.find_shipped_map(request.key) is None, "one bit more or less is another map"
 
 
 @pytest.mark.slow

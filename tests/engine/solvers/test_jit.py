@@ -8,15 +8,17 @@ import sys
 
 import pytest
 
+from engine.solvers import jit
 from support.draws import deepen
 from support.processes import start_python
 
 DECODERS = [(name, weight) for name in ("mmr", "dpp", "ssd") for weight in (0.0, 0.3, 1.0)]
 ANSWERS = """
-import json, sys
+import contextlib, json, sys
 import numpy as np
 import engine
 from engine.solvers import jit
+from engine.solvers.greedy.lambda_path import follow_pieces
 from engine.solvers.greedy.steps import choose_picks, init_state
 told = []
 for name, weight in json.loads(sys.argv[1]):
@@ -30,7 +32,12 @@ for name, weight in json.loads(sys.argv[1]):
         space = engine.Space.of([str(n) for n in range(count)], vectors.astype(np.float32))
         ranking = engine.decode(decoder, space, (vectors[:1] + 0.1).astype(np.float32), k=8)
         told.append([ranking.index.tolist(), [score.hex() for score in ranking.gain[0].tolist()]])
-codes = [len(choose_picks.signatures), len(init_state.signatures)]
+with jit.compiling() if sys.argv[2] == "warm" else contextlib.nullcontext():
+    for name in ("mmr", "dpp", "ssd", "max_sum", "facility_location"):
+        fixed = {"polish": False} if name == "max_sum" else {}
+        (path,) = engine.path(name, space, (vectors[:1] + 0.1).astype(np.float32), k=4, **fixed)
+        told.append([value.tobytes().hex() for value in vars(path.lines).values() if isinstance(value, np.ndarray)])
+codes = [len(choose_picks.signatures), len(follow_pieces.signatures), len(init_state.signatures)]
 jit.INTERPRETING_SECONDS = 0.0
 state = np.empty(3)
 with jit.interpreting():
@@ -38,7 +45,8 @@ with jit.interpreting():
 codes += [len(init_state.signatures), jit.is_compiled(init_state), state.sum()]
 print(json.dumps([told, codes]))
 """
-"""Picks and scores, of vectors many of which are equal; how many codes two loops have, and one out of patience."""
+"""Picks and scores, and those at every λ, of vectors many of which are equal; how many codes three loops have, and one
+out of patience."""
 
 
 def answers(how, **variables):
@@ -50,10 +58,20 @@ def answers(how, **variables):
 
 def test_picks_and_scores_are_the_same_to_the_bit_before_anything_is_compiled(tmp_path):
     told, codes = answers("cold", NUMBA_CACHE_DIR=str(tmp_path))
-    assert codes == [0, 0, 1, True, 3.0], "none is compiled, until patience ends"
-    compiled, (some, *_) = answers("warm")
-    assert some > 0 and told == compiled
-    assert len(told) == 2 * len(DECODERS) and len({str(one) for one in told}) > 6
+    assert codes == [0, 0, 0, 1, True, 3.0], "none is compiled, until patience ends"
+    compiled, (n_picking, n_following, *_) = answers("warm")
+    assert n_picking > 0 and n_following > 0 and told == compiled
+    assert len(told) == 2 * len(DECODERS) + 5 and len({str(one) for one in told}) > 6
+
+
+def test_python_goes_on_while_another_thread_compiles(monkeypatch):
+    monkeypatch.setattr(jit, "_interpreted_seconds", [jit.INTERPRETING_SECONDS])
+    monkeypatch.setattr(jit, "_compiling_threads", set())
+    with jit.interpreting():
+        assert not jit._interpreting.get(), "patience has ended"
+    jit._compiling_threads.add(0)
+    with jit.interpreting():
+        assert jit._interpreting.get(), "waiting for the compiler takes longer"
 
 
 SUM = "3.0\n"

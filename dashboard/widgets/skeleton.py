@@ -1,0 +1,56 @@
+"""Grey boxes in place of what is still being computed, as high as it will be."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import streamlit as st
+
+T = TypeVar("T")
+DRAWN_KEY = "skeleton.drawn"
+"""Session key: the pages that have been drawn once, which come at once from then on."""
+# Nothing moves for those who asked for that, and boxes that are gone in a moment never appear.
+SKELETON_CSS = """<style>
+.frontier-skeleton {display: grid; gap: 1rem}
+.frontier-skeleton div {display: grid; grid-auto-flow: column; grid-auto-columns: 1fr; gap: 1.25rem}
+.frontier-skeleton i {border-radius: .375rem; background: color-mix(in srgb, currentColor 9%, transparent);
+  animation: frontier-appear 1ms .2s backwards}
+@media (prefers-reduced-motion: no-preference) {
+  .frontier-skeleton i {animation: frontier-appear 1ms .2s backwards, frontier-breathe 1.6s ease-in-out .2s infinite}}
+@keyframes frontier-appear {from {opacity: 0}}
+@keyframes frontier-breathe {50% {opacity: .45}}
+@media (max-width: 640px) {.frontier-skeleton i:not(:first-child) {display: none}}
+"""
+Rows = Sequence[tuple[int, int]]
+"""For each row of boxes their number and their height in pixels."""
+EXPLORE_ROWS: Rows = ((1, 30), (3, 120), (1, 40), (2, 330))
+"""Explore's headline, tiles, bar of views, and lists."""
+
+
+def format_skeleton(rows: Rows, css: str = "") -> str:
+    """Return the HTML of rows of grey boxes; css: rules that hold while they are on the page."""
+    boxes = "".join(f"<div>{n_boxes * f'<i style=height:{height}px></i>'}</div>" for n_boxes, height in rows)
+    return f'{SKELETON_CSS}{css}</style><div class="frontier-skeleton" aria-hidden="true">{boxes}</div>'
+
+
+def draw_until(compute: Callable[[], T], rows: Rows) -> T:
+    """Return a value, after drawing grey boxes in its place while it is computed."""
+    slot = st.empty()
+    slot.html(format_skeleton(rows))
+    try:
+        return compute()
+    finally:
+        slot.empty()
+
+
+def draw_first(container: str, rows: Rows, until: str) -> Any:
+    """Draw grey boxes in the session's first run of a page; return their place, to be emptied at the page's end.
+
+    container: key of the container that they stand for; until: selector of the part of it that takes long, before
+    which the rest is hidden. Later runs draw none: a page that is there must not blink.
+    """
+    slot, drawn = st.empty(), st.session_state.setdefault(DRAWN_KEY, set())
+    if container not in drawn:
+        drawn.add(container)
+        hidden = f".stMain:has({until}) .frontier-skeleton, .stMain:not(:has({until})) .st-key-{container}"
+        slot.html(format_skeleton(rows, f"{hidden} {{display: none}}"))
+    return slot

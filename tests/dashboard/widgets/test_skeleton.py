@@ -1,0 +1,47 @@
+"""Grey boxes in place of what is being computed: gone with it, and never over a page that is there."""
+
+from streamlit.testing.v1 import AppTest
+
+from dashboard.widgets import skeleton
+from support.pages import screen
+
+
+def boxes(app):
+    return [html.value for html in app.get("html") if "frontier-skeleton" in html.value]
+
+
+def page():
+    import streamlit as st
+
+    from dashboard.widgets import skeleton
+
+    slot = skeleton.draw_first("explore", ((1, 30), (3, 120)), ".tiles")
+    if st.session_state.get("waits"):
+        st.stop()
+    slot.empty()
+
+
+def test_boxes_stand_for_a_page_until_it_has_come_once():
+    app = AppTest.from_function(page)
+    app.session_state["waits"] = True
+    (html,) = boxes(app.run())
+    assert html.count("<i style=height:120px>") == 3 and html.count("<i style=height:30px>") == 1
+    # What is drawn before the slow part stays hidden with it, and the boxes go as soon as that is there.
+    assert ".stMain:has(.tiles) .frontier-skeleton, .stMain:not(:has(.tiles)) .st-key-explore {display: none}" in html
+    assert not boxes(app.run()), "a page that is there must not blink"
+
+
+def test_boxes_are_taken_away_also_when_the_computation_fails():
+    def failing():
+        from dashboard.widgets import skeleton
+
+        skeleton.draw_until(lambda: 1 / 0, ((1, 10),))
+
+    app = AppTest.from_function(failing).run()
+    assert app.exception and not boxes(app)
+
+
+def test_explore_and_theory_have_none_left():
+    for name in ("explore", "theory"):
+        assert not boxes(screen(name))
+    assert skeleton.EXPLORE_ROWS
