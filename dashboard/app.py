@@ -17,6 +17,10 @@ APP_CSS = """<style>
 .stMainBlockContainer > [data-testid=stVerticalBlock] {gap: .375rem}
 [data-testid=stElementToolbarButton]:has([aria-label="Download as CSV"]) {display: none}
 [data-testid=stCaptionContainer] {color: inherit; opacity: .78}
+[data-testid=stCaptionContainer] code {font-size: .8125rem}
+[data-testid=stHeading] h2 {font-size: 1.5rem; padding: .5rem 0}
+:is([data-testid=stTopNavLink], [data-testid=stSidebarNavLink]):focus-visible {
+  outline: 2px solid light-dark(#4F46E5, #A5B4FC); outline-offset: 1px}
 [data-testid^=stBaseButton-primary]:enabled {&, & p {color: light-dark(#fff, #1e1b4b)}}
 .frontier-title, .frontier-skip {position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}
 .frontier-skip:focus {z-index: 1000000; inset: .5rem auto auto .5rem; width: auto; height: auto; padding: .5rem 1rem;

@@ -70,7 +70,7 @@ def draw() -> None:
         left_column.info("This corpus has vectors but no texts to embed with another encoder.", icon=":material/info:")
         return
     with right_column:
-        st.subheader("Compare")
+        st.header("Compare")
         settings = _draw_compare_form(loaded)
     # settings[0] has the keys of the compared encoders, the baseline's first. A result of another corpus is not drawn.
     result: EncoderResult | None = st.session_state.get(RESULT_KEY)
@@ -254,7 +254,7 @@ def _draw_differences(result: EncoderResult, metric: str) -> None:
     metric: what is drawn beside the overlap of the two sets
     """
     comparison = result.comparison
-    st.subheader("Where they differ most")
+    st.header("Where they differ most")
     left_column, right_column = st.columns(2)
     decoder = left_column.selectbox("Decoder", comparison.decoders, key="data.encoders.decoder")
     encoder = right_column.selectbox("Encoder", comparison.encoders[1:], key="data.encoders.other")

@@ -62,7 +62,7 @@ def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
 
     It says that the elastic net (NNN) can return the k best documents for any k, at some penalties λ₁ and λ₂.
     """
-    st.subheader("Every top-k set (Theorem 1)")
+    st.header("Every top-k set (Theorem 1)")
     st.caption(
         "For any k there are λ₁ and λ₂ at which exactly the k best documents get a weight: the elastic net can return "
         "whatever a ranking by score returns. Assumes unit vectors and no tie at k."
@@ -127,7 +127,7 @@ def _draw_proposition() -> None:
     The example has three documents, of which the net returns two that are not the best two by score.
     Two sliders turn the query and set λ₁.
     """
-    st.subheader("Sets beyond rankings (Proposition 1)")
+    st.header("Sets beyond rankings (Proposition 1)")
     st.caption(
         "Document 1 scores above document 3 but repeats document 2, so the elastic net returns 2 and 3: no top-k does. "
         "Turn the query v and watch. Document 1 is drawn as its shadow in the plane of 2 and 3. λ₂ is 0."

@@ -172,7 +172,7 @@ def _draw_run(loaded: Loaded, untrained: Loaded, digest: str, stale: bool) -> No
     result.warn_of_unlearnt(outcome.stages)
     result.draw_comparison(outcome, outcome.table, digest)
     result.draw_use_buttons(loaded, digest, outcome.stages)
-    st.subheader("Training curves", anchor=False)
+    st.header("Training curves", anchor=False)
     _draw_curves("train.after", outcome.progress)
     result.draw_stage_ends(outcome)
     return None

@@ -236,8 +236,8 @@ class Tile {
     if (judged) this.right.innerHTML = `<b>${hasDots ? "●".repeat(set.found) + "○".repeat(Math.max(0, judged - set.found)) : ""} ${set.found} of ${judged}</b> relevant`;
     const delta = (value, baseValue) => (isCompared && baseValue !== null && value !== null ? ` <span>${signed(value - baseValue, 2)}</span>` : "");
     this.figures.innerHTML =
-      `<span title="Diversity (ILAD): mean of 1 − cosine over all pairs; 0 = all the same">Div<i>ersity</i> <b>${number(set.diversity, 2)}</b>${short ? "" : delta(set.diversity, base.diversity)}</span>` +
-      `<span title="Mean cosine of the set's documents with the query">Rel<i>evance</i> <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
+      `<span title="Diversity (ILAD): mean of 1 − cosine over all pairs; 0 = all the same">Diversity <b>${number(set.diversity, 2)}</b>${short ? "" : delta(set.diversity, base.diversity)}</span>` +
+      `<span title="Mean cosine of the set's documents with the query">Relevance <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
     this.topic.hidden = floor === null;
     this.topic.innerHTML = `<b>${set.onTopic(floor)} of ${set.ids.length}</b> on topic`;
     this.topic.title = floor === null ? "" : `Documents with a relevance of ${number(floor)} or more, which 5% of the corpus or more have`;
@@ -253,7 +253,7 @@ class Tile {
 class Tiles {
   constructor(parent) {
     this.root = document.createElement("div");
-    this.root.className = "scrub";
+    this.root.className = "scrub board";
     styled(parent, "scrub.css", this.root);
     this.skip = make(this.root, "button", "frontier-skip", { type: "button", text: "Skip to λ" });
     make(this.root, "h2", "hidden", { text: "Decoders" });
