@@ -103,7 +103,7 @@ def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], l1: float, i
         if len(heights) < 6 and all(abs(height - used) >= distance for used in heights):
             heights.append(height)
             position = {"x": math.log10(l1), "y": height, "xanchor": "left", "xshift": 6, "showarrow": False}
-            figure.add_annotation(**position, text=_line_label(weight_line), font={"size": 11, "color": ink_colour})
+            figure.add_annotation(**position, text=_line_label(weight_line), font={"size": 12, "color": ink_colour})
 
 
 def _line_label(weight_line: WeightLine) -> str:

@@ -21,16 +21,12 @@ TOUR_CSS = """<style>
 .st-key-tour {position: fixed; z-index: 99; bottom: 1rem; left: 50%; transform: translateX(-50%); width: max-content;
   max-width: calc(100vw - 2rem); padding: .5rem 1rem; border: 1px solid var(--st-primary-color, #4F46E5);
   border-radius: .75rem; background: light-dark(#fff, #1a1a18); box-shadow: 0 4px 16px rgb(0 0 0 / 18%)}
-@media (min-width: 1440px) {
+@media (min-width: 1200px) {
   .st-key-tour {inset: .25rem 1rem auto auto; transform: none; z-index: 999991; padding-block: 0}}
-@media (max-width: 1439.9px) {
-  .stMainBlockContainer:has(.st-key-tour) {padding-bottom: 6rem}
-  body:has(.st-key-reading) .st-key-tour {display: none}}
 @media (prefers-reduced-motion: no-preference) {.st-key-tour {animation: tour .2s ease-out}}
 @keyframes tour {from {opacity: 0; translate: 0 .5rem}}
 </style>"""
-"""An overlay: nothing moves when the tour begins or ends. On a wide screen it is beside the navigation, on others at the
-bottom, where it makes way for an open document."""
+"""An overlay: nothing moves when the tour begins or ends. On a wide screen it is beside the navigation."""
 
 
 @dataclass(frozen=True)

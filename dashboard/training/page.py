@@ -60,7 +60,7 @@ def draw_training(loaded: Loaded) -> None:
             loaded,
             "Training needs judgements: which documents answer which queries.",
             "Load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/), or judge under Data → Judge. "
-            f"A few hundred judged queries are few, a few thousand are good.{remedy}",
+            f"A few hundred labelled queries are few, a few thousand are good.{remedy}",
         )
     if with_passages:
         untrained_with_passages = passages.replace_by_passages(untrained)
