@@ -26,6 +26,7 @@ APP_CSS = """<style>
 .frontier-skip:focus {z-index: 1000000; inset: .5rem auto auto .5rem; width: auto; height: auto; padding: .5rem 1rem;
   clip-path: none; color: light-dark(#000, #fff); background: light-dark(#fff, #000); border: 2px solid}
 @media (max-width: 640px) {
+  [data-testid=stButtonGroup] > [role=radiogroup], [data-testid=stButtonGroup] > div {flex-wrap: wrap; row-gap: .25rem}
   .stMainBlockContainer {padding: 3.75rem 1rem 2rem}
   .st-key-header > [data-testid=stElementContainer]:has([data-testid=stSelectbox], [data-testid=stTextInput]) {
     flex: 1 1 100%; order: 9}

@@ -43,6 +43,7 @@ L1_PARAM = Real(
     help="What a document must add to get a weight. λ₂ is 0. Proposition 1 holds below 1/3.",
 )
 SHARE_COLUMN = st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=1.0, width=160)
+MAX_WITNESS_ROWS = 10
 
 
 def _draw_decodable(loaded: Loaded, question: Question | None) -> None:
@@ -117,7 +118,7 @@ def _draw_proof(result: Proof, k: int) -> None:
             "Weight": (read_column(result.rows, "weight"), number_column("%.2e")),
             "In the set": (["✓" if row.inside else "" for row in result.rows], None),
         },
-        height=300,
+        max_rows=MAX_WITNESS_ROWS,
     )
 
 

@@ -241,6 +241,8 @@ class Tile {
     this.topic.hidden = floor === null;
     this.topic.innerHTML = `<b>${set.onTopic(floor)} of ${set.ids.length}</b> on topic`;
     this.topic.title = floor === null ? "" : `Documents with a relevance of ${number(floor)} or more, which 5% of the corpus or more have`;
+    // A single document has no pairs, and a picture of them would be an empty box.
+    this.thumb.hidden = !set.pairs;
     Object.assign(this.thumb, { width: k, height: k });
     thumbnail(this.thumb, set, k);
     this.thumb.ariaLabel = this.thumb.title = unmeasured || `${set.duplicates} of ${set.pairs} pairs are near-duplicates (cosine ≥ ${number(set.answers.packed.duplicate, 4).replace(/0{1,2}$/, "")})`;
@@ -335,6 +337,7 @@ class Tiles {
     this.touched ??= this.tiles.find((tile) => !tile.given.baseline && tile.sliders.length) ?? this.tiles[this.tiles.length - 1];
     need(this, this.sliders().flatMap(({ given }) => given.urls));
     this.axis.hidden = !data.judged;
+    this.side.hidden = data.k < 2; // there is no diversity then
     if (data.address) history.replaceState(history.state, "", `${location.pathname}?${data.address}`);
     this.want(true);
   }
