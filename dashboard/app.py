@@ -11,11 +11,13 @@ SCREENS = Path(__file__).parent / "screens"
 st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
 # Streamlit leaves six rem above the first line and five beside: at 1440 × 900 that pushes a page's main part below the
 # fold. The header row stays one line high; on a phone the query has a line of its own. Captions meet WCAG's AA.
+# Popovers and dialogs lie outside of the part that has the theme's scheme, which light-dark() asks for.
 # Streamlit's own CSV of a table is made in the browser, where texts that a spreadsheet takes for formulas stay live.
 APP_CSS = """<style>
 .stMainBlockContainer {padding: 3.75rem 2rem 2rem}
 .stMainBlockContainer > [data-testid=stVerticalBlock] {gap: .375rem}
 [data-testid=stElementToolbarButton]:has([aria-label="Download as CSV"]) {display: none}
+:is([data-testid=stPopoverBody], [role=dialog]) {color-scheme: light dark}
 [data-testid=stCaptionContainer] {color: inherit; opacity: .78}
 [data-testid=stCaptionContainer] code {font-size: .8125rem}
 [data-testid=stHeading] h2 {font-size: 1.5rem; padding: .5rem 0}
