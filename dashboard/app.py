@@ -20,10 +20,13 @@ APP_CSS = """<style>
 :is([data-testid=stPopoverBody], [role=dialog]) {color-scheme: light dark}
 [data-testid=stCaptionContainer] {color: inherit; opacity: .78}
 [data-testid=stCaptionContainer] code {font-size: .8125rem}
+.stCode .token:is(.keyword, .class-name) {color: light-dark(#0550AE, #79B8FF) !important}
 [data-testid=stHeading] h2 {font-size: 1.5rem; padding: .5rem 0}
 :is([data-testid=stTopNavLink], [data-testid=stSidebarNavLink]):focus-visible {
   outline: 2px solid light-dark(#4F46E5, #A5B4FC); outline-offset: 1px}
 [data-testid^=stBaseButton-primary]:enabled {&, & p {color: light-dark(#fff, #1e1b4b)}}
+[data-testid^=stBaseButton-primary]:enabled:is(:hover, :focus-visible, :active) {
+  &, & p {background-color: light-dark(#4338CA, #C7D2FE)}}
 .frontier-title, .frontier-skip {position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}
 .frontier-skip:focus {z-index: 1000000; inset: .5rem auto auto .5rem; width: auto; height: auto; padding: .5rem 1rem;
   clip-path: none; color: light-dark(#000, #fff); background: light-dark(#fff, #000); border: 2px solid}
