@@ -88,7 +88,7 @@ def plot_convergence(rows: Sequence[ConvergenceRow], selector: str, set_size: in
     for title, quantity, line, axis in curves:
         y = read_column(steps, quantity)
         figure.add_scatter(x=read_column(steps, "steps"), y=y, name=title, line=line, yaxis=axis, mode="lines+markers")
-    figure.update_xaxes(type="log", title="steps T")
+    figure.update_xaxes(type="log", title="steps T", dtick=1)
     right_axis = {"side": "right", "overlaying": "y", "showgrid": False, "title": "residual / best score"}
     log_axis = {"type": "log", "dtick": 1, "exponentformat": "power"}
     figure.update_layout(yaxis={"range": [0, 1.02], "title": "share of queries"}, yaxis2=right_axis | log_axis)
