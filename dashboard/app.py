@@ -11,17 +11,27 @@ SCREENS = Path(__file__).parent / "screens"
 st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
 # Streamlit leaves six rem above the first line and five beside: at 1440 × 900 that pushes a page's main part below the
 # fold. The header row stays one line high; on a phone the query has a line of its own. Captions meet WCAG's AA.
+# Popovers and dialogs lie outside of the part that has the theme's scheme, which light-dark() asks for.
 # Streamlit's own CSV of a table is made in the browser, where texts that a spreadsheet takes for formulas stay live.
 APP_CSS = """<style>
 .stMainBlockContainer {padding: 3.75rem 2rem 2rem}
 .stMainBlockContainer > [data-testid=stVerticalBlock] {gap: .375rem}
 [data-testid=stElementToolbarButton]:has([aria-label="Download as CSV"]) {display: none}
+:is([data-testid=stPopoverBody], [role=dialog]) {color-scheme: light dark}
 [data-testid=stCaptionContainer] {color: inherit; opacity: .78}
+[data-testid=stCaptionContainer] code {font-size: .8125rem}
+.stCode .token:is(.keyword, .class-name) {color: light-dark(#0550AE, #79B8FF) !important}
+[data-testid=stHeading] h2 {font-size: 1.5rem; padding: .5rem 0}
+:is([data-testid=stTopNavLink], [data-testid=stSidebarNavLink]):focus-visible {
+  outline: 2px solid light-dark(#4F46E5, #A5B4FC); outline-offset: 1px}
 [data-testid^=stBaseButton-primary]:enabled {&, & p {color: light-dark(#fff, #1e1b4b)}}
+[data-testid^=stBaseButton-primary]:enabled:is(:hover, :focus-visible, :active) {
+  &, & p {background-color: light-dark(#4338CA, #C7D2FE)}}
 .frontier-title, .frontier-skip {position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}
 .frontier-skip:focus {z-index: 1000000; inset: .5rem auto auto .5rem; width: auto; height: auto; padding: .5rem 1rem;
   clip-path: none; color: light-dark(#000, #fff); background: light-dark(#fff, #000); border: 2px solid}
 @media (max-width: 640px) {
+  [data-testid=stButtonGroup] > [role=radiogroup], [data-testid=stButtonGroup] > div {flex-wrap: wrap; row-gap: .25rem}
   .stMainBlockContainer {padding: 3.75rem 1rem 2rem}
   .st-key-header > [data-testid=stElementContainer]:has([data-testid=stSelectbox], [data-testid=stTextInput]) {
     flex: 1 1 100%; order: 9}

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from streamlit import config
 from streamlit.web.bootstrap import load_config_options
 
-from dashboard import gate, page_limit, page_messages, slow_uploads, workers
+from dashboard import gate, page_documents, page_limit, page_messages, slow_uploads, workers
 from dashboard.components import vendor
 from dashboard.services import corpora, jobs, login, roots, shutdown
 from dashboard.services.roots import MAX_UPLOAD_BYTES, Rules
@@ -245,6 +245,7 @@ def run_server(
 
     # The health check needs no sign-in, as load balancers cannot sign in.
     routes = [Route(f"{base_path}{HEALTH_PATH}", _answer_health), *vendor.build_routes(base_path)]
+    routes += page_documents.build_routes(base_path)
     frames = gate.NOTEBOOK_FRAMES if server.is_private else gate.OWN_FRAMES
     guard = Middleware(
         gate.Gate, names=server.host_names, say=partial(echo, err=True), no_uploads=refuse_upload, frames=frames

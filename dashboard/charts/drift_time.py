@@ -80,7 +80,7 @@ def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int
         # Only the lowest panel of each column has numbers on its axis of steps.
         figure.update_xaxes(showticklabels=position + SPARKLINES_PER_ROW >= len(lines), **subplot)
     figure.update_xaxes(nticks=3, zeroline=False, showgrid=False)
-    figure.update_yaxes(zeroline=False, tickfont={"size": 11})
+    figure.update_yaxes(zeroline=False, tickfont={"size": 12})
     return apply_layout(figure, height=SPARKLINE_PX * n_rows + 20, margin=DRIFT_MARGIN | {"t": 40})
 
 

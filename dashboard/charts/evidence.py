@@ -70,7 +70,7 @@ def plot_effects(
     smallest, largest = min(interval_ends), max(interval_ends)
     # Ratios that span orders of magnitude are legible on a logarithmic axis only.
     if smallest > 0 and largest / smallest > MIN_LOG_RATIO:
-        figure.update_xaxes(type="log")
+        figure.update_xaxes(type="log", dtick=1)
     elif smallest <= 0 or largest / smallest > 2:
         # A line at 0 would stretch the axis if all values were far from it.
         figure.add_vline(x=0, line={"color": GREY[is_dark], "width": 1})

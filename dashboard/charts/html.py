@@ -29,9 +29,9 @@ figcaption, .note {{ color: #555; font-size: 14px }}
 code {{ font-size: 13px; overflow-wrap: anywhere; white-space: normal }}
 @media (max-width: 600px) {{ td:first-child {{ white-space: normal; min-width: 7rem }} }}
 summary {{ cursor: pointer; margin: .3rem 0 }} details > * {{ margin-left: 1rem }}
-</style></head><body>
+</style></head><body><main>
 {body}
-</body></html>
+</main></body></html>
 """
 
 
@@ -48,7 +48,7 @@ def format_table(table_rows: Sequence[Sequence[str]], caption: str | None = None
     caption_html = "" if caption is None else f"<figcaption>{escape_html(caption)}</figcaption>"
     rows_html = "".join(f"<tr>{''.join(cells)}</tr>" for cells in table_rows)
     # A table that is wider than the page scrolls by itself; its caption stays.
-    return f'<figure>{caption_html}<div class="wide"><table>{rows_html}</table></div></figure>'
+    return f'<figure>{caption_html}<div class="wide" tabindex="0"><table>{rows_html}</table></div></figure>'
 
 
 def format_chart(figure: Figure, with_library: bool = False, min_width_px: int = 0) -> str:
@@ -63,7 +63,7 @@ def format_chart(figure: Figure, with_library: bool = False, min_width_px: int =
     html: str = figure.to_html(
         full_html=False, include_plotlyjs=with_library, config=config, post_script=_build_label_script()
     )
-    return f'<div class="wide"><div style="min-width: {min_width_px}px">{html}</div></div>'
+    return f'<div class="wide" tabindex="0"><div style="min-width: {min_width_px}px">{html}</div></div>'
 
 
 @cache

@@ -57,9 +57,12 @@ def plot_weights(
             hovertemplate="%{customdata}<br>w %{y:.4f}<extra>as computed</extra>",
             customdata=list(map(escape, document_names)),
         )
-    _add_labels(figure, weight_lines, l1, ink_colour)
+    # The names stand on the longer side of λ₁, where they are not cut off.
+    is_left = 2 * math.log10(l1) > math.log10(span[0]) + math.log10(span[1])
+    _add_labels(figure, weight_lines, l1, is_left, ink_colour)
     figure.add_vline(x=l1, line=guide(ink_colour, "dash"))
-    figure.update_xaxes(type="log", title="λ₁", range=[math.log10(span[0]), math.log10(span[1])])
+    # Plotly names 2 and 5 between the powers in smaller type than can be read.
+    figure.update_xaxes(type="log", title="λ₁", dtick=1, range=[math.log10(span[0]), math.log10(span[1])])
     figure.update_yaxes(title="weight w", rangemode="tozero")
     return apply_layout(figure)
 
@@ -85,15 +88,20 @@ def plot_convergence(rows: Sequence[ConvergenceRow], selector: str, set_size: in
     for title, quantity, line, axis in curves:
         y = read_column(steps, quantity)
         figure.add_scatter(x=read_column(steps, "steps"), y=y, name=title, line=line, yaxis=axis, mode="lines+markers")
-    figure.update_xaxes(type="log", title="steps T")
+    figure.update_xaxes(type="log", title="steps T", dtick=1)
     right_axis = {"side": "right", "overlaying": "y", "showgrid": False, "title": "residual / best score"}
     log_axis = {"type": "log", "dtick": 1, "exponentformat": "power"}
     figure.update_layout(yaxis={"range": [0, 1.02], "title": "share of queries"}, yaxis2=right_axis | log_axis)
     return apply_layout(figure, **legend_below(-0.25))
 
 
-def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], l1: float, ink_colour: str) -> None:
-    """Add the documents' names at the current λ₁, six at most; names that would overlap are left out."""
+def _add_labels(
+    figure: Figure, weight_lines: Sequence[WeightLine], l1: float, is_left: bool, ink_colour: str
+) -> None:
+    """Add the documents' names on their lines at the current λ₁, six at most; names that would overlap are left out.
+
+    is_left: True for names at the left of λ₁
+    """
     heights: list[float] = []
     distance = MIN_LABEL_DISTANCE * max((max(weight_line.weight) for weight_line in weight_lines), default=0.0)
     # Only documents with a weight at the current λ₁ have a rank, from 1; the others have None.
@@ -102,8 +110,9 @@ def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], l1: float, i
         height = float(np.interp(l1, weight_line.l1[::-1], weight_line.weight[::-1], right=0.0))
         if len(heights) < 6 and all(abs(height - used) >= distance for used in heights):
             heights.append(height)
-            position = {"x": math.log10(l1), "y": height, "xanchor": "left", "xshift": 6, "showarrow": False}
-            figure.add_annotation(**position, text=_line_label(weight_line), font={"size": 11, "color": ink_colour})
+            side = {"xanchor": "right", "xshift": -6} if is_left else {"xanchor": "left", "xshift": 6}
+            position = {"x": math.log10(l1), "y": height, "yanchor": "bottom", "showarrow": False, **side}
+            figure.add_annotation(**position, text=_line_label(weight_line), font={"size": 12, "color": ink_colour})
 
 
 def _line_label(weight_line: WeightLine) -> str:

@@ -51,7 +51,7 @@ def draw() -> None:
     used_text = format_bytes(inventory.count_bytes(items))
     left_column, right_column = st.columns(2, gap="large")
     with left_column:
-        st.subheader("Cache")
+        st.header("Cache")
         st.text(f"{used_text} used" + (f" · {format_bytes(n_free)} free on this disk" if n_free is not None else ""))
         section = ALL_SECTIONS
         if not roots.get_rules().shared:

@@ -70,7 +70,7 @@ def draw() -> None:
         left_column.info("This corpus has vectors but no texts to embed with another encoder.", icon=":material/info:")
         return
     with right_column:
-        st.subheader("Compare")
+        st.header("Compare")
         settings = _draw_compare_form(loaded)
     # settings[0] has the keys of the compared encoders, the baseline's first. A result of another corpus is not drawn.
     result: EncoderResult | None = st.session_state.get(RESULT_KEY)
@@ -213,7 +213,7 @@ def _draw_result(result: EncoderResult, is_stale: bool) -> None:
             continue
         compared.append(row)
         interval = "" if row.low is None or row.high is None else f"{signed(row.low)} to {signed(row.high)}"
-        win_counts, overlap = " / ".join(map("{:,}".format, row.wins)), study.agreement(decoder, encoder)
+        win_counts, overlap = " · ".join(map("{:,}".format, row.wins)), study.agreement(decoder, encoder)
         table_rows.append(
             (decoder, encoder, row.mean, row.difference, interval, row.p, row.p_holm, win_counts, overlap)
         )
@@ -230,7 +230,7 @@ def _draw_result(result: EncoderResult, is_stale: bool) -> None:
             "95% CI (Holm)": (intervals, text_column(help="Corrected for the number of comparisons, as p (Holm)")),
             "p": (p_values, number_column("%.3f", help="Paired randomisation test, uncorrected")),
             "p (Holm)": (holm_values, number_column("%.3f")),
-            "W / T / L": (wins, text_column(help="Queries won, tied and lost")),
+            "Better · same · worse": (wins, text_column(help="Queries on which it is better, the same, worse")),
             "Overlap": (overlaps, number_column("percent", help=overlap_help)),
         },
         max_rows=MAX_ENCODER_ROWS,
@@ -254,7 +254,7 @@ def _draw_differences(result: EncoderResult, metric: str) -> None:
     metric: what is drawn beside the overlap of the two sets
     """
     comparison = result.comparison
-    st.subheader("Where they differ most")
+    st.header("Where they differ most")
     left_column, right_column = st.columns(2)
     decoder = left_column.selectbox("Decoder", comparison.decoders, key="data.encoders.decoder")
     encoder = right_column.selectbox("Encoder", comparison.encoders[1:], key="data.encoders.other")

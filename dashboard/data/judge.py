@@ -457,7 +457,7 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask, level: int
         return compute_standing(pool.runs, grades, loaded.space, pool.vectors, k=k, resamples=resamples)
 
     standing = get_or_compute("judge.standing", key, compute)
-    st.subheader("What is known by now")
+    st.header("What is known by now")
     if not standing.n_queries:
         st.text("No document was relevant yet.")
         return

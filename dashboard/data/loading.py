@@ -232,7 +232,7 @@ def _list_levels(dataset: Dataset) -> list[int]:
 
 def draw_current() -> Loaded | None:
     """Draw the open corpus with its encoders and return it; None while it is loading, or if it cannot be."""
-    st.subheader("Current corpus")
+    st.header("Current corpus")
     source = address.get_source()
     job = corpora.get_loading_job(source)
     is_running = job.running and not jobs.runs_for_others_only(job)

@@ -167,7 +167,7 @@ def draw_standing(loaded: Loaded, judged: Judged, task: JudgingTask, people: Qre
             task.runs, people, grades, model, loaded.space, task.vectors, complete_queries, task.k
         )
 
-    st.subheader("With the model's grades")
+    st.header("With the model's grades")
     for sentence in get_or_compute("judge.model.standing", key, compute).sentences:
         st.text(visible(sentence))
 

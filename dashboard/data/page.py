@@ -150,7 +150,7 @@ def _draw_stores() -> Source | None:
         st.info("No vector engine is known to this server.")
         return None
     st.info(f"No vector engine is known here yet: write {config_path().name} into {config_path().parent}, for example")
-    st.code(EXAMPLE, language="toml")
+    st.code(EXAMPLE, language="toml", wrap_lines=True)
     st.caption("`frontier store load pg/papers --corpus my-corpus/` then fills the collection.")
     return None
 

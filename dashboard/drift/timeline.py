@@ -32,7 +32,7 @@ from engine.wording import visible
 DEFAULT_MEASURES = ("median", "churn", "confidence", "success", "hubs", "neighbourhood")
 """Measures displayed by default."""
 GROUP_TITLES = {"all": "All queries", "head": "Head", "tail": "Tail"}
-PARTS = {"held-out": "Held out", "stream": "Learned from", "judged": "Judged queries"}
+PARTS = {"held-out": "Held out", "stream": "Learned from", "judged": "Labelled queries"}
 DIRECTION_TEXTS = {"up": "up is good", "down": "down is good"}
 QUALITY_PURPOSE, QUALITY_TABLE = "drift.quality", "drift.reached"
 
@@ -159,7 +159,7 @@ def draw_log_quality(history: DriftHistory) -> None:
     """
     split = find_split(history.loaded)
     if not split:
-        st.info("Decoder quality needs judged queries, and this corpus has none.")
+        st.info("Decoder quality needs labelled queries, and this corpus has none.")
         return
     measured = session_memo(QUALITY_TABLE, MAX_MOMENTS)
     # Measurements are cached by the log up to a step, and by what other judgements, another decoder or k would change.
@@ -187,7 +187,7 @@ def draw_log_quality(history: DriftHistory) -> None:
         """Draw the measurements that exist; the argument that a job panel passes is not used."""
         if rows := list_measured():
             done = f"{len(rows)} of {len(history.steps)} moments"
-            st.text(f"{done}, on the judged queries of {visible(split)}.")
+            st.text(f"{done}, on the labelled queries of {visible(split)}.")
             draw_quality(rows, name_decoders(history.decoders), history.k, history.unit)
 
     if missing and _can_measure(history):

@@ -37,7 +37,7 @@ def draw_evidence() -> None:
     st.html(LINE_CSS)
     reports = list_reports()
     report = reports[select("Measured on", reports, "evidence.report", label_visibility="collapsed")]
-    st.subheader(headline(report), anchor=False)
+    st.header(headline(report), anchor=False)
     st.markdown("\n".join(f"- {sentence}" for sentence in advise(report)))
     st.caption(
         "A rule computes each verdict from the numbers. `frontier reproduce all --data FOLDER` measures them on your "

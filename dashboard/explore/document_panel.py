@@ -18,14 +18,19 @@ from engine.views.decision import Why, describe_reasons, explain_document, find_
 from engine.wording import decimal, visible
 
 PANEL_CSS = """<style>
+.st-key-explore {--reading-width: clamp(20rem, 30vw, 27rem)}
 .st-key-reading {
-  position: fixed; z-index: 90; inset: 7.25rem 0 0 auto; width: min(27rem, 100vw); overflow-y: auto;
+  position: fixed; z-index: 90; inset: 7.25rem 0 0 auto; width: var(--reading-width); overflow-y: auto;
   background: light-dark(#fff, #191916); box-shadow: -6px 0 18px rgba(0, 0, 0, .12);
 }
 .st-key-reading [data-testid=stText] {font-size: .875rem}
-@media (max-width: 640px) {.st-key-reading {inset: 45vh 0 0 0; width: 100vw}}
+@media (min-width: 1024px) {.st-key-explore:has(.st-key-reading) {padding-right: var(--reading-width)}}
+@media (max-width: 1023.9px) {
+  .st-key-reading {inset: 55vh 0 0 0; width: 100vw}
+  .st-key-explore:has(.st-key-reading) {padding-bottom: 45vh}
+}
 </style>"""
-"""A drawer at the right, on a phone at the bottom: nothing of the page moves when it opens."""
+"""A drawer at the right, for which tiles and lists make room; on a narrow screen a sheet below them."""
 MAX_CHARACTERS = 20_000
 """Largest number of characters of a document's text that is shown."""
 PANEL_KEY = "reading"

@@ -1,12 +1,13 @@
 """The Explore page: tiles with sliders, and a view of the decoders' sets."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.charts.palette import method_style
 from dashboard.components import tile_data, vendor
@@ -82,22 +83,28 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
     A tile is a small card with a decoder's metrics and sliders; a view, such as the map, is of all answers.
     is_released: True in the run just after a slider was released
     """
-    tiles, bar, below = (st.container(), st.container(horizontal=True, vertical_alignment="center"), st.container())
+    tiles_area, bar, below = (st.container(), st.container(horizontal=True, vertical_alignment="center"), st.container())
     specs = methods("selector")
     names = list(specs)
     # A vector engine keeps the documents, so views that need all of them here are left out.
     views = VIEWS if loaded.reach is None else {name: view for name, view in VIEWS.items() if not view.needs_documents}
     with bar:
-        view = views[choose("View", views, "view")]
-        option_area = st.container(horizontal=True, vertical_alignment="center", width="stretch")
+        view_name = choose("View", views, "view")
+        view = views[view_name]
+        with st.container(horizontal=True, vertical_alignment="center", width="stretch"):
+            option_area = _reserve_place(views, view_name, horizontal=True, vertical_alignment="center")
         look: Any = {"icon": ":material/tune:", "width": "content"}
         settings = st.popover("Decoders and settings", key="explore.settings", on_change="rerun", **look)
         if settings.open:
             with settings:
                 _draw_settings(loaded)
+    with below:
+        view_area = _reserve_place(views, view_name)
     # Tiles would be of one query, and have a second slider for each λ.
+    with tiles_area:
+        tiles = st.container() if view.is_of_query else st.empty()
     if not view.is_of_query:
-        with below:
+        with view_area:
             view.draw(loaded, question, {}, "")
         return
     # `state` changes when answers bring new documents from a vector engine.
@@ -127,10 +134,19 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
     answers_and_baseline = {baseline.name: baseline} | answers
     with option_area:
         view.draw_options(answers_and_baseline, baseline.name)
-    with below:
+    with view_area:
         view.draw(loaded, question, answers_and_baseline, baseline.name)
         if question.depth is not None and question.depth < question.k:
             st.caption(f"The pool of {question.depth} is smaller than k, {question.k}: no decoder can return more.")
+
+
+def _reserve_place(names: Iterable[str], view_name: str, **look: Any) -> DeltaGenerator:
+    """Return a container for the view of this name, beside empty places for the other views.
+
+    Views that shared a container would leave parts behind: the browser removes the old ones when a run ends, and does
+    not hear of that end if another run begins at once, as while a job draws its progress.
+    """
+    return {name: st.container(**look) if name == view_name else st.empty() for name in names}[view_name]
 
 
 def _draw_settings(loaded: Loaded) -> None:

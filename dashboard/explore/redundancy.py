@@ -28,6 +28,9 @@ from engine.views.decision import similarities
 from engine.views.redundancy import Redundancy, redundancy
 
 PAIR_PX, TEXT_PX = 216, 130
+PAIR_CSS = """<style>@media (max-width: 640px) {
+  :is(.st-key-redundancy-panel, div:has(> .st-key-redundancy-panel)) {height: auto !important; max-height: none !important}}
+</style>"""
 MAX_SET_ROWS, MAX_COMPARED = 12, 60
 MAX_SETS = 3
 """Sets that fit side by side at 1440 pixels, including the baseline's; more of them are in further rows."""
@@ -92,12 +95,14 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
         st.caption(f"The first {MAX_COMPARED} documents of each set.")
     panel = st.container()
     names = list(sets)
-    for first in range(0, len(names), MAX_SETS):
-        row_names = names[first : first + MAX_SETS]
-        row_key = "redundancy-sets" if not first else f"redundancy-sets-{first}"
-        for name, column in zip(row_names, make_grid(len(row_names), row_key), strict=True):
-            with column:
-                _draw_set(loaded, question, name, answers[name], sets[name])
+    # The bars beside the ranked lists say as much at a glance.
+    with st.expander("The nearest document above each"):
+        for first in range(0, len(names), MAX_SETS):
+            row_names = names[first : first + MAX_SETS]
+            row_key = "redundancy-sets" if not first else f"redundancy-sets-{first}"
+            for name, column in zip(row_names, make_grid(len(row_names), row_key), strict=True):
+                with column:
+                    _draw_set(loaded, question, name, answers[name], sets[name])
     with panel:
         _draw_pair(loaded, question, answers, sets)
 
@@ -173,6 +178,7 @@ def _draw_pair(
     pair = _get_pair(loaded, question, sets)
     with limit_page_computations():
         similarity = similarities(loaded.space, pair)[0, 1]
+    st.html(PAIR_CSS)
     with st.container(border=True, height=PAIR_PX, key="redundancy.panel"):
         # Two columns of text, and one of ranks.
         *texts, ranks = st.columns([5, 5, 4], gap="small")

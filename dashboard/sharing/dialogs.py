@@ -76,7 +76,7 @@ def draw_link(loaded: Loaded) -> None:
         st.warning("This view is too long for a link.", icon=":material/link_off:")
         st.text(error.finding[:1].upper() + error.finding[1:] + ".")
         return
-    st.code(address, language=None)
+    st.code(address, language=None, wrap_lines=True)
     draw_copy_button("Copy link", address, "share.copy")
     state = get_state(loaded)
     decoders = counted(len(state.decoders), "decoder")

@@ -62,7 +62,7 @@ def draw_live_page(loaded: Loaded, question: Question) -> None:
     page: bytes = job.result
     st.caption(
         f"{len(page) / 1e6:.1f} MB. In it are the texts of {counted(n_queries, 'query', 'queries')} at most, names and "
-        "similarities of the documents that they retrieve, and means over all judged queries; no other text."
+        "similarities of the documents that they retrieve, and means over all labelled queries; no other text."
     )
     download_button(
         "Download", page, "frontier-live.html", "text/html", "live_page.download", icon=":material/download:"

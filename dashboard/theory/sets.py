@@ -48,6 +48,7 @@ L1_PARAM = Real(
 PROOF_ROWS = (3, 70), (1, 56), (1, 40), (1, 300)
 """Boxes in place of a proof: its figures, its sentence, and the table of the documents."""
 SHARE_COLUMN = st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=1.0, width=160)
+MAX_WITNESS_ROWS = 10
 
 
 def _draw_decodable(loaded: Loaded, question: Question | None) -> None:
@@ -68,7 +69,7 @@ def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
 
     It says that the elastic net (NNN) can return the k best documents for any k, at some penalties λ₁ and λ₂.
     """
-    st.subheader("Every top-k set (Theorem 1)")
+    st.header("Every top-k set (Theorem 1)")
     st.caption(
         "For any k there are λ₁ and λ₂ at which exactly the k best documents get a weight: the elastic net can return "
         "whatever a ranking by score returns. Assumes unit vectors and no tie at k."
@@ -124,7 +125,7 @@ def _draw_proof(result: Proof, k: int) -> None:
             "Weight": (read_column(result.rows, "weight"), number_column("%.2e")),
             "In the set": (["✓" if row.inside else "" for row in result.rows], None),
         },
-        height=300,
+        max_rows=MAX_WITNESS_ROWS,
     )
 
 
@@ -134,7 +135,7 @@ def _draw_proposition() -> None:
     The example has three documents, of which the net returns two that are not the best two by score.
     Two sliders turn the query and set λ₁.
     """
-    st.subheader("Sets beyond rankings (Proposition 1)")
+    st.header("Sets beyond rankings (Proposition 1)")
     st.caption(
         "Document 1 scores above document 3 but repeats document 2, so the elastic net returns 2 and 3: no top-k does. "
         "Turn the query v and watch. Document 1 is drawn as its shadow in the plane of 2 and 3. λ₂ is 0."

@@ -87,7 +87,7 @@ def choose_queries(loaded: Loaded) -> QueryChoice:
     mode = choose("Queries", ways, f"theory.queries.{len(ways)}", show_label=True, help=help_text)
     if not splits:
         st.caption(
-            "No judged queries: passages of 5 to 25 words stand in for them, and the documents that contain them are "
+            "No labelled queries: passages of 5 to 25 words stand in for them, and the documents that contain them are "
             "relevant. Such queries are easier than people's."
         )
     chosen_split = st.session_state.get(f"split.{corpus_key(loaded)}")

@@ -193,7 +193,7 @@ def _draw_wins(loaded: Loaded, sweep: Sweep, curves: Frontier, baseline: Frontie
     rows = order_queries(sweep, curves, baseline, compared.cell, metric)
     signs = Counter(np.sign(read_column(rows, "difference")).tolist())
     title = f"{title_of(metric)}@{curves.k}"
-    counts = f"{signs[1]:,} won · {len(rows) - signs[1] - signs[-1]:,} tied · {signs[-1]:,} lost"
+    counts = f"{signs[1]:,} better · {len(rows) - signs[1] - signs[-1]:,} same · {signs[-1]:,} worse"
     st.text(visible(f"{compared.name} vs {baseline.name}, {title}: {counts}"))
     cards = get_or_compute(
         MEMORY_KEY,

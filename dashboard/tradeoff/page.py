@@ -70,7 +70,7 @@ TRADEOFF_CSS = f"""<style>@media (max-width: 1200px) {{
 {COLUMNS} {{flex-wrap: wrap}}
 {COLUMNS} > [data-testid=stColumn] {{min-width: 100%; order: 1}}
 {LEFT}, {LEFT} > [data-testid=stVerticalBlock] {{display: contents}}
-{LEFT} > [data-testid=stVerticalBlock] > * {{width: 100%}}
+{LEFT} > [data-testid=stVerticalBlock] > * {{flex: 0 0 100%; width: 100%}}
 {LEFT} > [data-testid=stVerticalBlock] > :has(> .st-key-{BELOW}) {{order: 2}} }}
 .st-key-{PROGRESS} [data-testid=stProgress] > div > div {{height: 3px}}
 .st-key-{CONTROLS} :is([data-testid=stPopover], [data-testid=stButton]) button {{min-height: 2rem; padding-block: 0}}

@@ -56,7 +56,7 @@ def draw_standing(loaded: Loaded, run: RankedRun, k: int, build_sweep: SweepBuil
     k: length of its longest list; build_sweep: builds the sweep of the decoders that it is compared with
     """
     st.divider()
-    st.markdown("#### Where it stands")
+    st.header("Where it stands", anchor=False)
     split, queries = _find_queries(loaded, run)
     if len(queries) < MIN_QUERIES:
         st.text("Too few of its queries are judged: nothing says what its lists are worth.")

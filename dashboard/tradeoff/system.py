@@ -125,7 +125,7 @@ def _take_pick() -> None:
 
 def _draw_beginning(loaded: Loaded, queries: Queries, names: list[str]) -> None:
     """Draw what a run is, how to record one, the field to drop it, and the example."""
-    st.markdown("#### What is your retriever really doing?")
+    st.header("What is your retriever really doing?", anchor=False)
     st.text(
         "A few dozen lists that it returned show which decoder it is, at which λ and over how many candidates, and "
         "where that is not what you set."
@@ -159,9 +159,9 @@ def _draw_recording(loaded: Loaded, queries: Queries) -> None:
         f"From a retriever of LangChain, LlamaIndex or Haystack, or a function, on {MIN_LISTS} queries or more "
         "(better 50):"
     )
-    st.code(RECORD_CALL.format(path=repr(visible(loaded.source.path))), language="python")
+    st.code(RECORD_CALL.format(path=repr(visible(loaded.source.path))), language="python", wrap_lines=True)
     st.text("From any other program, as lines of query, document and rank:")
-    st.code(RECORDING, language="python")
+    st.code(RECORDING, language="python", wrap_lines=True)
     st.code(visible(f"{queries.ids[0]}  {loaded.space.corpus.ids[0]}  1"), language=None)
     st.caption("TREC's six columns, tables, JSON and Parquet are read too.")
 
@@ -245,7 +245,7 @@ def _draw_verdict(result: Identification, run: RankedRun, loaded: Loaded) -> Non
             st.badge("Sure", icon=":material/verified:", color="green")
         else:
             st.badge("Not sure", icon=":material/help:", color="orange")
-        st.markdown(f"#### {as_label(headline)}")
+        st.header(as_label(headline), anchor=False)
         # Sentences may quote ids of documents and queries.
         for sentence in remaining:
             st.text(visible(sentence))

@@ -128,7 +128,7 @@ def _draw_actions(loaded: Loaded, chart: FrontierChart, decision: Decision, deco
     # The popover has the full script, the card only the short code.
     snippet = export(decoder, "python", context)
     with st.popover("Code"):
-        st.code(snippet.text, language=snippet.language)
+        st.code(snippet.text, language=snippet.language, wrap_lines=True)
     short_code = write_short_code(decoder, context)
     draw_card_button(lambda: _build_card(loaded, chart, decision, short_code), "tradeoff.card")
 

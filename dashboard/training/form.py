@@ -97,7 +97,7 @@ def _draw_splits(dataset: Dataset, corpus_digest: str, passages: bool) -> dict[s
     )
     if not divide and len(names) < 2:
         size = format_size(names[0])
-        st.info(f"The only judged queries are {size}. Turn on the switch to learn from a part of them.")
+        st.info(f"The only labelled queries are {size}. Turn on the switch to learn from a part of them.")
         return None
     if not divide:
         chosen: dict[str, Any] = {}

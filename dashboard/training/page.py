@@ -60,7 +60,7 @@ def draw_training(loaded: Loaded) -> None:
             loaded,
             "Training needs judgements: which documents answer which queries.",
             "Load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/), or judge under Data → Judge. "
-            f"A few hundred judged queries are few, a few thousand are good.{remedy}",
+            f"A few hundred labelled queries are few, a few thousand are good.{remedy}",
         )
     if with_passages:
         untrained_with_passages = passages.replace_by_passages(untrained)
@@ -172,7 +172,7 @@ def _draw_run(loaded: Loaded, untrained: Loaded, digest: str, stale: bool) -> No
     result.warn_of_unlearnt(outcome.stages)
     result.draw_comparison(outcome, outcome.table, digest)
     result.draw_use_buttons(loaded, digest, outcome.stages)
-    st.subheader("Training curves", anchor=False)
+    st.header("Training curves", anchor=False)
     _draw_curves("train.after", outcome.progress)
     result.draw_stage_ends(outcome)
     return None

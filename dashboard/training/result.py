@@ -105,7 +105,7 @@ def draw_use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage
 
     Stages are the start, its control and the method, each with embeddings of its own.
     """
-    st.subheader("Use these embeddings", anchor=False)
+    st.header("Use these embeddings", anchor=False)
     st.caption(
         "All pages then search the trained embeddings, and Explore shows their decoder. Switch back here or on the "
         "Data page."

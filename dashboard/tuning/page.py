@@ -70,9 +70,18 @@ def draw_tuning(loaded: Loaded) -> None:
         loaded = loaded_with_passages
     request, sentence_end = form.draw_form(loaded)
     splits = _draw_plan(loaded, request, sentence_end)
-    _draw_history(loaded)
     if with_passages:
         passages.draw_explanation(loaded)
+    _draw_results(loaded, request, splits)
+    _draw_history(loaded)
+    return None
+
+
+def _draw_results(loaded: Loaded, request: TuningRequest, splits: Splits | None) -> None:
+    """Draw the running tuning, or the last result, or what is known before the first one.
+
+    request: of the form; splits: that it would use, None if it cannot run
+    """
     job = jobs.get_session_jobs().get(PURPOSE)
     outcomes: dict[str, TuningOutcome] = st.session_state.setdefault(OUTCOMES, {})
     if job is not None and job.error:

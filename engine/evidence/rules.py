@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.stats import binomtest, spearmanr
@@ -46,11 +46,16 @@ class Finding(StrEnum):
     PARTLY = "partly"
     REFUTED = "refuted"
     UNDECIDED = "not decided"
-    UNTESTABLE = "not testable here"
+    UNTESTABLE = "not testable"
     NEEDS_ENDPOINT = "needs an endpoint"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        """Return the verdict that an older report's words mean."""
+        return cls.UNTESTABLE if value == "not testable here" else None
 
-FAILS_HERE = "does not hold here"
+
+FAILS_HERE = "not reproduced"
 """What measurements on some sets can say against a claim."""
 SHORT_VERDICTS = (
     Finding.HOLDS, Finding.PARTLY, FAILS_HERE, Finding.REFUTED, Finding.UNDECIDED, Finding.UNTESTABLE,
@@ -122,7 +127,7 @@ def word_verdict(ruling: Ruling, scope: Scope, where: str) -> str:
     and the encoder that it was measured with
     """
     if ruling.verdict is Finding.REFUTED and scope is not Scope.EXACT:
-        return FAILS_HERE.replace("here", f"on {where}")
+        return f"{FAILS_HERE} on {where}"
     if ruling.verdict is Finding.HOLDS and ruling.open:
         return f"{ruling.verdict} where that is decided ({counted(ruling.open, 'cell')} open)"
     if ruling.verdict is Finding.UNDECIDED and ruling.needed:

@@ -107,7 +107,7 @@ class Report:
 
     def table(self) -> list[tuple[str, ...]]:
         """Return rows of texts: the number of claims by paper and verdict, below a head, all papers last."""
-        table_rows = [("", *map(str, SHORT_VERDICTS))]
+        table_rows = [("Paper", *map(str, SHORT_VERDICTS))]
         for paper, name in (*PAPERS.items(), (None, "all")):
             table_rows.append((name, *(f"{n_claims or '–'}" for n_claims in self.counts(paper).values())))
         return table_rows

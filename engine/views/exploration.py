@@ -50,9 +50,9 @@ def exploration(simulated: Simulated) -> Exploration:
         rows.append(Explored(begin + 1, end, drawn_mean, top_share))
     # With several candidates a reranker chooses the document to show among those drawn.
     reranked = simulated.variant.candidates > 1
-    sentences = [_sentence(success, "Draws", "the reranker's pick of the best" if reranked else "the top document")]
+    sentences = [_sentence(success, "the right answer", "rounds", "the reranker's pick of the best" if reranked else "the top one")]
     if (questions := simulated.by_question) is not None and len(questions.drawn):
-        sentences.append(_sentence(questions, "Questions with every hop", "top documents"))
+        sentences.append(_sentence(questions, "every hop", "questions", "the top ones"))
     return Exploration(tuple(rows), tuple(sentences))
 
 
@@ -72,13 +72,10 @@ def top_success(simulated: Simulated, steps: Sequence[int]) -> tuple[float | Non
     return tuple(smoothed(feedback[:step]) for step in steps)
 
 
-def _sentence(success: Success, subject: str, instead: str) -> str:
-    """State how often drawn documents are right, how often the best ones would be, and the difference.
+def _sentence(success: Success, shown: str, unit: str, instead: str) -> str:
+    """State in how many rounds or questions the drawn documents are right, and in how many the best would have been.
 
-    subject, instead: what the sentence calls the drawn documents, and the best ones in their place
+    shown, unit, instead: what the sentence calls the right documents, the rounds, and the best documents
     """
-    drawn_mean, top_share = success.means()
-    points = 100 * (top_share - drawn_mean)
-    cost_text = f"exploring costs {points:.1f} points" if points >= 0 else f"exploring gains {-points:.1f} points"
-    right_text = f"{subject} are right in {percent(drawn_mean, 1)}"
-    return f"{right_text}; {instead} would be in {percent(top_share, 1)}: {cost_text}."
+    drawn, top = (percent(share, 1) for share in success.means())
+    return f"Exploration: {shown} shown in {drawn} of {unit}; always showing {instead}, {top}."

@@ -83,8 +83,7 @@ def _page(browser, scheme):
     yield page
     context.close()
     assert not strangers, strangers
-    # A deep link asks for health and host-config under its own path first, and gets 404 twice.
-    assert not [w for w in wrong if "404" not in w], wrong
+    assert not wrong, wrong
 
 
 @pytest.fixture(scope="module")

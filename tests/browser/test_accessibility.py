@@ -1,8 +1,8 @@
-"""Every page against axe-core: nothing that it calls serious or critical, light or dark, wide or narrow."""
+"""Every page against axe-core, best practices too, light or dark, wide or narrow; and no text too small to read."""
 
 import pytest
 
-from support.browser import BOTH_SCHEMES, MARKS, WAIT, findings, idle, until
+from support.browser import BOTH_SCHEMES, MARKS, SMALL_TEXTS, WAIT, findings, idle, read_first, settle, until, view
 
 pytestmark = MARKS
 PAGES = ["", "tradeoff", "tune", "drift", "theory", "evidence", "data"]
@@ -10,7 +10,7 @@ PAGES = ["", "tradeoff", "tune", "drift", "theory", "evidence", "data"]
 
 @BOTH_SCHEMES
 @pytest.mark.parametrize("name", PAGES)
-def test_no_serious_finding(page, server, name):
+def test_no_finding_and_no_small_text(page, server, name):
     page.goto(f"{server}/{name}")
     page.get_by_test_id("stMain").wait_for(timeout=WAIT)
     if not name:
@@ -20,11 +20,28 @@ def test_no_serious_finding(page, server, name):
         until(page, lambda: page.get_by_role("button", name="Cancel").count() == 0)
     page.wait_for_timeout(1500)
     idle(page)
-    assert not findings(page)
+    assert not findings(page) and not page.evaluate(SMALL_TEXTS)
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_timeout(500)
     idle(page)
-    assert not findings(page)
+    assert not findings(page) and not page.evaluate(SMALL_TEXTS)
+
+
+def test_no_finding_in_other_views_and_popovers(page, server):
+    page.goto(f"{server}/data")
+    for name in ("Judge", "Encoders", "Cache"):
+        view(page, name)
+        idle(page)
+        assert not findings(page) and not page.evaluate(SMALL_TEXTS), name
+    page.goto(server)
+    settle(page)
+    read_first(page)
+    idle(page)
+    assert not findings(page) and not page.evaluate(SMALL_TEXTS)
+    page.locator(".st-key-explore-settings button").first.click()
+    page.get_by_test_id("stPopoverBody").wait_for(timeout=WAIT)
+    idle(page)
+    assert not findings(page) and not page.evaluate(SMALL_TEXTS)
 
 
 def test_lambda_is_a_few_tab_stops_away(page, server):

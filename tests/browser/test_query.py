@@ -4,6 +4,7 @@ import re
 
 from support.browser import (
     MARKS,
+    ROOTS,
     WAIT,
     ask_by,
     diversity,
@@ -19,6 +20,12 @@ from support.browser import (
 )  # fmt: skip
 
 pytestmark = MARKS
+COVERED = f"""() => {{
+    const drawer = document.querySelector(".st-key-reading").getBoundingClientRect();
+    return {ROOTS}.flatMap(root => [...root.querySelectorAll(".tile, .list, .said, .advice, .side")])
+        .filter(node => node.getBoundingClientRect().right > drawer.left).map(node => node.className);
+}}"""
+"""Parts of tiles and lists below the open document."""
 
 
 def test_type_a_query_slide_read_and_reload(page, server):
@@ -37,6 +44,9 @@ def test_type_a_query_slide_read_and_reload(page, server):
     drawer = page.locator(".st-key-reading")
     drawer.get_by_text(re.compile(r"^Relevance 0\.\d{3}, rank \d+ of \d+")).wait_for(timeout=WAIT)
     drawer.get_by_text(re.compile(r"Top-k #1\. In")).wait_for(timeout=WAIT)
+    for width in (1024, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        until(page, lambda: not page.evaluate(COVERED))
     until(page, lambda: drawer.get_by_text(top[0], exact=True).count() == 1)
 
     assert page.locator(".tile").get_by_role("slider").count() == 1

@@ -21,6 +21,15 @@ LONELIEST = f"""() => {{
     return [label, box.x + _size.l + x, box.y + _size.t + y];
 }}"""
 RANGES = f"() => ['xaxis', 'yaxis'].map(name => document.querySelector('{PLOT}')._fullLayout[name].range)"
+STRUCK = f"""() => {{
+    const line = document.querySelector('.frontier-frame .line').getBoundingClientRect().top, struck = [];
+    for (const label of document.querySelectorAll('{PLOT} .annotation')) {{
+        const {{ top, bottom }} = label.getBoundingClientRect();
+        if (label.style.visibility !== 'hidden' && top < line && line < bottom) struck.push(label.textContent);
+    }}
+    return struck;
+}}"""
+"""Names on the chart that the budget's line strikes through."""
 DOT = "() => document.querySelector('.frontier-dot').style.transform"
 LINE = "() => Number(document.querySelector('.frontier-level').getAttribute('aria-valuenow'))"
 LOOKS = f"""() => {{
@@ -111,6 +120,7 @@ def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(page, ser
     assert level.inner_text() == "keep ≥ 95% of Top-k's Recall"
     box, first_verdict, first_looks = level.bounding_box(), read_verdict(page), page.evaluate(LOOKS)
     assert "keep 95% of Top-k's Recall@10" in first_verdict[0][0]
+    assert not page.evaluate(STRUCK)
     x, y, n_sent_before = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, len(sent)
     page.mouse.move(x, y)
     page.mouse.down()
@@ -143,6 +153,8 @@ def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(page, ser
     level.press("ArrowUp")
     until(page, lambda: f"{share + 0.5:g}%" in slider.inner_text())
     until(page, lambda: f"keep {share + 0.5:g}% of Top-k's" in read_verdict(page)[0][0])
+    page.set_viewport_size({"width": 1024, "height": 900})
+    until(page, lambda: page.locator(PLOT).first.bounding_box()["width"] > 900)
 
 
 def test_a_choice_opens_its_setting(page, server):

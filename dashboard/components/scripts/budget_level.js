@@ -243,6 +243,10 @@ export class BudgetLevel {
     return this.marks.filter(({ label }) => label.style.display !== "none").map(({ label }) => label.getBoundingClientRect());
   }
 
+  lineHeights() {
+    return this.panels.filter(({ frame }) => frame).map(({ line }) => line.getBoundingClientRect().top);
+  }
+
   // Give lines and points the width and opacity of their chance to keep the budget, without drawing them anew.
   fade() {
     const { degrees, sureScore, calibrations, low, step } = this.level ?? {};

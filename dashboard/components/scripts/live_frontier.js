@@ -150,6 +150,6 @@ export class LiveFrontier {
     const index = nearest(values, value), { unit, names, base, queries } = this.data;
     const share = base ? `, ${number(y[index], 1)}% of ${base}'s` : "";
     const means = `${names[1]} ${number(y[index] / unit)}${share}, ${names[0]} ${number(x[index])}`;
-    return `${title}${symbol ? ` · ${symbol} ${setting(values[index])}` : ""}, mean of ${counted(queries, "judged query", "judged queries")}: ${means}`;
+    return `${title}${symbol ? ` · ${symbol} ${setting(values[index])}` : ""}, mean of ${counted(queries, "labelled query", "labelled queries")}: ${means}`;
   }
 }

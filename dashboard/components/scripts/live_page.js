@@ -46,7 +46,7 @@ class LivePage {
 
   makeParts(root) {
     const { frontier } = this.data;
-    if (frontier) this.makeFrontier(make(root, "section", "all", { "aria-label": "All judged queries" }));
+    if (frontier) this.makeFrontier(make(root, "section", "all", { "aria-label": "All labelled queries" }));
     const wall = make(root, "section", "", { "aria-label": "Wall of queries" });
     this.reading = make(wall, "p", "note");
     this.wall = new Wall(wall, "Queries", this.queries.map(({ text }) => text), (position) => this.open(position));

@@ -14,6 +14,7 @@ ${LEVEL_STYLE}
 .frontier-scrub input { flex: 1 1 160px; min-width: 120px; height: 24px; }
 .frontier-scrub input:focus-visible { outline: 2px solid var(--st-primary-color); }
 .frontier-scrub output { font-variant-numeric: tabular-nums; min-width: 15em; }
+@media (max-width: 640px) { .stElementContainer:has(.frontier-scrub) { height: auto !important; } }
 `;
 const REPORT_PAUSE_MS = 200; // after the last change of the dot
 const EDGE = 0.04; // room around the dot, as a share of a range that is widened for it
@@ -118,7 +119,7 @@ export class Controls {
       this.said.textContent = texts[this.at];
       this.input.setAttribute("aria-valuetext", texts[this.at]);
     }
-    if (this.meta.labels) arrangeLabels(this.chart.div, this.level?.labelBoxes() ?? []);
+    if (this.meta.labels) arrangeLabels(this.chart.div, this.level?.labelBoxes() ?? [], this.level?.lineHeights() ?? []);
   }
 
   end() {

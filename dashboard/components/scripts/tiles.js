@@ -238,11 +238,13 @@ class Tile {
     if (judged) this.right.innerHTML = `<b>${hasDots ? "●".repeat(set.found) + "○".repeat(Math.max(0, judged - set.found)) : ""} ${set.found} of ${judged}</b> relevant`;
     const delta = (value, baseValue) => (isCompared && baseValue !== null && value !== null ? ` <span>${signed(value - baseValue, 2)}</span>` : "");
     this.figures.innerHTML =
-      `<span title="Diversity (ILAD): mean of 1 − cosine over all pairs; 0 = all the same">Div<i>ersity</i> <b>${number(set.diversity, 2)}</b>${short ? "" : delta(set.diversity, base.diversity)}</span>` +
-      `<span title="Mean cosine of the set's documents with the query">Rel<i>evance</i> <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
+      `<span title="Diversity (ILAD): mean of 1 − cosine over all pairs; 0 = all the same">Diversity <b>${number(set.diversity, 2)}</b>${short ? "" : delta(set.diversity, base.diversity)}</span>` +
+      `<span title="Mean cosine of the set's documents with the query">Relevance <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
     this.topic.hidden = floor === null;
     this.topic.innerHTML = `<b>${set.onTopic(floor)} of ${set.ids.length}</b> on topic`;
     this.topic.title = floor === null ? "" : `Documents with a relevance of ${number(floor)} or more, which 5% of the corpus or more have`;
+    // A single document has no pairs, and a picture of them would be an empty box.
+    this.thumb.hidden = !set.pairs;
     Object.assign(this.thumb, { width: k, height: k });
     thumbnail(this.thumb, set, k);
     this.thumb.ariaLabel = this.thumb.title = unmeasured || `${set.duplicates} of ${set.pairs} pairs are near-duplicates (cosine ≥ ${number(set.answers.packed.duplicate, 4).replace(/0{1,2}$/, "")})`;
@@ -255,7 +257,7 @@ class Tile {
 class Tiles {
   constructor(parent) {
     this.root = document.createElement("div");
-    this.root.className = "scrub";
+    this.root.className = "scrub board";
     styled(parent, "scrub.css", this.root);
     this.skip = make(this.root, "button", "frontier-skip", { type: "button", text: "Skip to λ" });
     make(this.root, "h2", "hidden", { text: "Decoders" });
@@ -337,6 +339,7 @@ class Tiles {
     this.touched ??= this.tiles.find((tile) => !tile.given.baseline && tile.sliders.length) ?? this.tiles[this.tiles.length - 1];
     need(this, this.sliders().flatMap(({ given }) => given.urls));
     this.axis.hidden = !data.judged;
+    this.side.hidden = data.k < 2; // there is no diversity then
     if (data.address) history.replaceState(history.state, "", `${location.pathname}?${data.address}`);
     this.want(true);
   }

@@ -154,7 +154,7 @@ def test_hops_are_offered_where_questions_have_plans(tmp_path):
     app = simulated(Source(str(where)), **{f"{FORM_PREFIX}.hops": True})
     (result,) = app.session_state["drift.outcomes"].values()
     assert result.request.by_hops and result.forecast.rounds == len(result.simulated.trail) == 16
-    assert any("Questions with every hop are right" in line.value for line in app.caption)
+    assert any("every hop shown in" in line.value for line in app.caption)
 
 
 def test_two_encoders_on_one_map(shown, monkeypatch):
@@ -368,7 +368,7 @@ def test_what_takes_long_is_a_job_s(monkeypatch):
 def test_decoders_are_measured_along_the_log_and_what_is_known_not_again():
     app, loaded, _ = voted(2)
     pages.press_and_finish(looking_at(app, "Decoders"), "drift.quality.start", "drift.quality")
-    assert "3 of 3 moments, on the judged queries of dev" in pages.texts(app) and app.get("plotly_chart")
+    assert "3 of 3 moments, on the labelled queries of dev" in pages.texts(app) and app.get("plotly_chart")
     known = dict(app.session_state["drift.known"])
     vote(loaded, 3)
     pages.finish_jobs(app.run(), "drift.history")

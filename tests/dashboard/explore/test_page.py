@@ -6,7 +6,7 @@ import pytest
 
 import engine
 from dashboard.components import vendor
-from dashboard.explore.page import TILES_KEY
+from dashboard.explore.page import TILES_KEY, VIEWS
 from engine.views import slider as slider_views
 from engine.views.slider import has_slider
 from support.packed import PackedPath
@@ -42,6 +42,14 @@ def test_every_decoder_has_the_sliders_of_its_parameters():
     marked = {(name, s["param"]) for name, tile in tiles(app).items() for s in tile["sliders"] if s["isWeight"]}
     weights = {(name, "relevance_weight") for name, tile in tiles(app).items() if tile["sliders"]}
     assert marked == {(name, param) for name, param in weights if name not in ("nnn", "threshold")}
+
+
+@pytest.mark.parametrize(("view", "n_places"), [("Redundancy", 2), ("Check-up", 3)])
+def test_a_view_has_places_of_its_own_and_empties_those_of_others(view, n_places):
+    """The browser keeps a part that has another view's place, when the run that ends the old one is cut off."""
+    app = screen("explore", view=view)
+    shared = n_places - 2  # that of the tiles, on a view of all queries
+    assert len(app.get("empty")) == 2 * (len(VIEWS) - 1) + shared
 
 
 def test_what_a_slider_shows_is_what_its_release_gives():

@@ -174,7 +174,7 @@ def test_small_corpora_without_judgements_teach(few, count):
     for view in (MARGINS, DIMENSION):
         alone = "needs two documents" in said_of[view]
         assert alone == (count == 1)
-        assert ("No judged queries: " in said_of[view]) == (count > 1)
+        assert ("No labelled queries: " in said_of[view]) == (count > 1)
     assert "returns exactly the top" in said_of[SUPPORT] or "does not apply to this query" in said_of[SUPPORT]
     assert any(word in said_of[SEGMENTS] for word in ("No pairs: ", "The theorem ", "needs two documents"))
 

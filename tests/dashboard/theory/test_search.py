@@ -67,7 +67,7 @@ def test_depth_refuses_what_changes_nothing_and_says_what_is_slow():
 
 def test_depth_without_judgements_asks_for_passages(tiny):
     app = open_theory_view(DEPTH, tiny)
-    assert "No judged queries: " in read_messages(app) and column(app, "Reranked") == ["none", "3"]
+    assert "No labelled queries: " in read_messages(app) and column(app, "Reranked") == ["none", "3"]
 
 
 def test_quality_against_time():

@@ -41,7 +41,7 @@ def finish(app):
 
 def headline_of(app):
     """Return the sentence under the badge."""
-    return next(m.value for m in app.markdown if "pool of" in m.value and m.value.startswith("####"))
+    return next(heading.value for heading in app.header if "pool of" in heading.value)
 
 
 def write_run(folder, name, lists):
@@ -99,7 +99,7 @@ def test_lists_of_no_decoder_get_no_confident_name_and_five_lists_cannot_tell(tm
     example = identification.build_example_run(loaded).documents
     few = write_run(tmp_path, "few.run", {query: example[query] for query in query_ids[:5]})
     app = finish(add_run(app, few))
-    assert headline_of(app).startswith("#### 5 lists cannot tell") and "few" in app.session_state["tradeoff.system"]
+    assert headline_of(app).startswith("5 lists cannot tell") and "few" in app.session_state["tradeoff.system"]
 
 
 def test_a_run_of_another_corpus_is_refused_in_a_sentence_and_nothing_is_added(tmp_path):

@@ -74,7 +74,7 @@ def test_what_tune_reports_on_is_not_learnt_from_by_default():
 def test_the_only_split_is_learnt_from_only_when_asked(source):
     app = page(source, **{divide_key(source): False})
     count = len(pages.load(source).dataset.judged("test"))
-    assert f"The only judged queries are test · {count:,} queries" in pages.texts(app)
+    assert f"The only labelled queries are test · {count:,} queries" in pages.texts(app)
     assert not {"train.start", "train.look"} & {button.key for button in app.button}
     app.toggle(key=divide_key(source)).set_value(True).run()
     assert not app.exception and f"Random split of {count:,} queries" in pages.texts(app)

@@ -88,7 +88,7 @@ def test_simulate_prints_regret_by_round():
     output = run("simulate", *SHORT)
     matches = re.findall(r"^ *(\d+) – (\d+) +([01]\.\d{4}) +([01]\.\d{4})$", output, re.M)
     assert [row[:2] for row in matches] == [("1", "20"), ("21", "40")]
-    assert re.search(r"Draws are right in \d+\.\d%; the top document would be in \d+\.\d%: exploring costs", output)
+    assert re.search(r"the right answer shown in \d+\.\d% of rounds; always showing the top one, \d+\.\d%\.", output)
     rows = json.loads(run("simulate", *SHORT, "--json"))["exploration"]
     assert [f"{row['drawn']:.4f}" for row in rows] == [row[2] for row in matches]
 
@@ -143,7 +143,7 @@ def plan_folder(folder, tmp_path_factory):
 def test_simulate_takes_hops_from_the_plan(plan_folder):
     flags = ("simulate", "--corpus", plan_folder, "--split", "dev", "--checkpoints", "1", "--regret", "none", "--hops")
     output = run(*flags)
-    assert "80 rounds over 80 queries" in output and "Questions with every hop are right in" in output
+    assert "80 rounds over 80 queries" in output and "every hop shown in" in output
 
 
 def test_search_tells_every_setting_and_the_second_half(plan_folder):

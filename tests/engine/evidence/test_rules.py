@@ -203,12 +203,18 @@ def test_only_exact_evidence_refutes_flatly():
     ruling = rules.difference({"a set": WORSE}, margin=1)
     assert rules.word_verdict(ruling, Scope.EXACT, "nothing") == "refuted"
     for scope in (Scope.SAME_DATA, Scope.STAND_IN):
-        assert rules.word_verdict(ruling, scope, "toollens, MiniLM") == "does not hold on toollens, MiniLM"
+        assert rules.word_verdict(ruling, scope, "toollens, MiniLM") == "not reproduced on toollens, MiniLM"
+
+
+def test_older_reports_have_a_verdict_in_other_words():
+    assert Finding("not testable here") is Finding("not testable") is Finding.UNTESTABLE
+    with pytest.raises(ValueError, match="perhaps"):
+        Finding("perhaps")
 
 
 def test_no_verdict_is_written_outside_the_rules():
     """No string but a docstring holds a verdict's words."""
-    words = ("refuted", "not decided", "not testable", "does not hold")
+    words = ("refuted", "not decided", "not testable", "not reproduced")
     for file in sorted(
         p for top in ("engine/evidence", "dashboard", "engine/views") for p in (ROOT / top).rglob("*.py")
     ):

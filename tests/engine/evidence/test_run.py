@@ -85,7 +85,7 @@ def test_claims_of_one_measurement_are_measured_once(monkeypatch):
     rows = {row.claim.id: row for row in [*run.reproduce("all", seed=7)][-1].rows}
     assert calls == [7]
     assert {name: row.words for name, row in rows.items()} == {
-        "N97": "not testable here", "N98": "holds", "N99": "holds"
+        "N97": "not testable", "N98": "holds", "N99": "holds"
     }  # fmt: skip
     assert rows["N97"].ruling.why == "Missing: a larger machine."
 

@@ -35,7 +35,7 @@ def test_a_file_has_the_whole_report_and_the_order_is_that_of_papers():
     whole = whole_of(row("V2", Finding.REFUTED, Scope.EXACT), row("N6", Finding.REFUTED), row("N5", Finding.HOLDS))
     assert [r.claim.id for r in whole.rows] == ["N5", "N6", "V2"]
     assert run.parse_report(whole.as_json()) == whole
-    assert json.loads(whole.as_json())["rows"][1]["words"] == "does not hold on a set"
+    assert json.loads(whole.as_json())["rows"][1]["words"] == "not reproduced on a set"
     for text in ("[]", "{}", "no JSON", whole.as_json().replace("holds", "is true")):
         with pytest.raises(DataError, match="no report of frontier reproduce"):
             run.parse_report(text)

@@ -18,9 +18,9 @@ def test_rows_are_the_rounds_between_checkpoints():
     for row in shown.rows:
         part = slice(row.first - 1, row.last)
         assert row.drawn == found.trail.right[part].mean() and row.top == found.success.top[part].mean()
-    price = 100 * (found.success.top.mean() - found.trail.right.mean())
+    drawn, top = (f"{mean:.1%}" for mean in (found.trail.right.mean(), found.success.top.mean()))
     (sentence,) = shown.sentences
-    assert sentence.startswith("Draws are right in ") and sentence.endswith(f"exploring costs {price:.1f} points.")
+    assert sentence == f"Exploration: the right answer shown in {drawn} of rounds; always showing the top one, {top}."
     assert shown.as_json()[0]["first"] == 1
 
 
@@ -45,6 +45,6 @@ def test_questions_and_rerankers_are_named():
     hops = {f"question {i}": tuple(f"q{i * 2 + j}" for j in range(2)) for i in range(50)}
     found = simulate(*make_deployment(n=20, queries_per_document=5), plan=QUIET, hops=hops, reranker="judgements")
     first, second = exploration(found).sentences
-    assert "the reranker's pick of the best would be" in first and second.startswith(
-        "Questions with every hop are right"
+    assert "always showing the reranker's pick of the best," in first and second.startswith(
+        "Exploration: every hop shown in"
     )
