@@ -17,7 +17,7 @@ from dashboard.theory.page import GROUPS
 from support import hostile, warm_home
 from support.browser import MARKS, WAIT, Server, ask_by, idle, read_first, settle, type_query, until, view
 from support.cli import run
-from support.draws import deepen
+from support.draws import deepen, examples
 from support.patience import patient
 
 pytestmark = MARKS
@@ -99,7 +99,7 @@ def assert_nothing_acts(page):
     assert dialogs == []
 
 
-def hover_over_points(page, assert_nothing_acts, max_points=60):
+def hover_over_points(page, assert_nothing_acts, max_points=examples(60)):
     """Look at what every point of the first plot says."""
     page.locator(PLOT).first.scroll_into_view_if_needed()
     hover_texts = set()
