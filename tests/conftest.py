@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import sys
 import threading
@@ -58,13 +59,17 @@ def pytest_xdist_auto_num_workers(config):
 
 BROWSER_FILES = ("accessibility", "feedback", "query", "report", "theory", "tradeoff", "tune")
 """Files of the browser whose tests share one server; those of all others share a second one on another worker."""
+ATTACKED = re.compile("tests/attacks/test_(full_disk|kills|two_processes)")
+"""Files whose tests share the process that attacks."""
 
 
 class ByFile(LoadScopeScheduling):
-    """Scheduler that gives a file's tests to one worker, and those of the browser, which share a server, to two."""
+    """Scheduler that gives a file's tests to one worker, as those that share a process; the browser's go to two."""
 
     def _split_scope(self, nodeid):
         file = nodeid.split("::")[0]
+        if ATTACKED.match(file):
+            return "attacks"
         if not file.startswith("tests/browser/"):
             return file
         return f"browser {file.removeprefix('tests/browser/test_').removesuffix('.py') in BROWSER_FILES}"

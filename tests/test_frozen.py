@@ -10,6 +10,7 @@ import pytest
 
 import engine
 from engine import orag
+from support.draws import deepen
 from support.frozen import (
     CORPUS,
     LOOKS,
@@ -78,7 +79,8 @@ def test_every_metric_is_measured(world):
         assert len(measures.values[name]) == len(dev), f"frozen metric {name} is gone"
 
 
-@pytest.mark.parametrize("name", LOOKS)
+# The tests of tuning and training press most of their keys by name.
+@pytest.mark.parametrize("name", deepen(LOOKS, ["tune"]))
 def test_no_widget_key_is_gone(name, world):
     missing = find_missing(STRINGS["keys"][name], page_keys(name), name)
     assert not missing, "\n".join(f"frozen name {key} is gone" for key in missing)

@@ -17,7 +17,7 @@ from dashboard.theory.page import GROUPS
 from support import hostile, warm_home
 from support.browser import MARKS, WAIT, Server, ask_by, idle, read_first, settle, type_query, until, view
 from support.cli import run
-from support.draws import deepen
+from support.draws import deepen, examples
 from support.patience import patient
 
 pytestmark = MARKS
@@ -67,6 +67,10 @@ POINTS = f"""() => {{
 }}"""
 
 
+MAX_POINTS = examples(60)
+"""How many points of a plot the mouse visits."""
+
+
 @pytest.fixture(scope="module")
 def hostile_server(warm, tmp_path_factory):
     """A server over such a corpus, and the address of its first page."""
@@ -99,11 +103,11 @@ def assert_nothing_acts(page):
     assert dialogs == []
 
 
-def hover_over_points(page, assert_nothing_acts, max_points=60):
+def hover_over_points(page, assert_nothing_acts):
     """Look at what every point of the first plot says."""
     page.locator(PLOT).first.scroll_into_view_if_needed()
     hover_texts = set()
-    for x, y in page.evaluate(POINTS)[:max_points]:
+    for x, y in page.evaluate(POINTS)[:MAX_POINTS]:
         page.mouse.move(x, y)
         page.wait_for_timeout(60)
         hover_texts |= set(page.locator(".hoverlayer text").all_text_contents())

@@ -32,9 +32,9 @@ def test_sessions_slide_at_once_without_a_word_of_each_other(browser, server):
         type_query(page, f"query of a person: {query}")
         until(page, lambda p=page: not p.locator(".tile .right").first.is_visible())
         settle(page)
-    for step in range(8):
+    for step in range(4):
         for query, page in pages.items():
-            slide(page, PEOPLE[query] if step < 5 else "ArrowLeft")
+            slide(page, PEOPLE[query] if step < 3 else "ArrowLeft")
     first_answers = {query: wait_for_answer(page) for query, page in pages.items()}
     for query, page in pages.items():
         body = page.inner_text("body") + page.get_by_label("Your query").input_value()

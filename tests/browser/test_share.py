@@ -93,7 +93,7 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, second_pag
     until(page, lambda: len(read_tables(page)) == 3)
     settle(page)
     slider(page).focus()
-    for _ in range(45):
+    for _ in range(5):
         page.keyboard.press("ArrowLeft")
     idle(page)
     slide(page, "ArrowLeft", "NNN λ₁")
@@ -108,7 +108,7 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, second_pag
     close_overlay(page)
     idle(page)
     address = read_link(page)
-    assert "k=13" in address and "mmr.relevance_weight=0.35" in address, address
+    assert "k=13" in address and "mmr.relevance_weight=0.75" in address, address
 
     second_page.goto(address)
     settle(second_page)

@@ -77,8 +77,22 @@ def record_sent_messages(page):
     return sent
 
 
-def test_a_click_on_a_point_opens_its_set(page, server):
+def click_last_bar(page):
+    """Click on the last bar of the wins and losses and wait until its query is asked."""
+    bars = page.locator(".st-key-tradeoff-wins, [class*=st-key-tradeoff]").locator(PLOT).last
+    bars.scroll_into_view_if_needed()
+    bar_position = page.evaluate(
+        f"""() => {{ const plot = [...document.querySelectorAll('{PLOT}')].at(-1), box = plot.getBoundingClientRect();
+        const {{xaxis, yaxis, _size}} = plot._fullLayout, y = plot.data[0].y;
+        return [box.x + _size.l + xaxis.d2p(y.length), box.y + _size.t + yaxis.d2p(y.at(-1) / 2), y.length]; }}"""
+    )
+    page.mouse.click(*bar_position[:2])
+    until(page, lambda: page.get_by_text(f"{bar_position[2]} of {bar_position[2]} · Recall −").count() == 1)
+
+
+def test_a_click_on_a_bar_asks_its_query_and_one_on_a_point_opens_its_set(page, server):
     open_measured_page(page, server)
+    click_last_bar(page)
     page.get_by_text("Show all", exact=True).click()
     idle(page)
     page.wait_for_timeout(1000)
@@ -157,17 +171,7 @@ def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(page, ser
     until(page, lambda: page.locator(PLOT).first.bounding_box()["width"] > 900)
 
 
-def test_a_choice_opens_its_setting(page, server):
-    open_measured_page(page, server)
-    names = [name.split(" ", 1)[1] for _, name, _, _ in read_verdict(page)[1]]
-    heading = page.get_by_test_id("stMain").locator("strong")
-    for number in (1, 0):
-        page.locator(".choice:visible").nth(number).click()
-        heading.filter(has_text=names[number]).first.wait_for(timeout=WAIT)
-        idle(page)
-    assert len(set(names)) == 2
-
-
+@pytest.mark.deep  # one chart's budget is dragged in every run
 def test_panels_are_the_default_from_four_decoders_and_their_budget_is_dragged(page, server):
     sent = record_sent_messages(page)
     open_measured_page(page, server)
@@ -202,8 +206,16 @@ def test_panels_are_the_default_from_four_decoders_and_their_budget_is_dragged(p
     until(page, lambda: len(sent) == n_sent_before + 1)
 
 
-def test_a_row_of_the_best_settings_widens_its_decoders_lines_and_opens_its_setting(page, server):
+def test_a_choice_and_a_row_open_their_settings_and_the_row_widens_its_decoders_lines(page, server):
     open_measured_page(page, server)
+    names = [name.split(" ", 1)[1] for _, name, _, _ in read_verdict(page)[1]]
+    heading = page.get_by_test_id("stMain").locator("strong")
+    for number in (1, 0):
+        page.locator(".choice:visible").nth(number).click()
+        heading.filter(has_text=names[number]).first.wait_for(timeout=WAIT)
+        idle(page)
+    assert len(set(names)) == 2
+
     before = page.evaluate(LOOKS)["widths"]
     row = page.locator(".best tbody tr").first
     row.hover()
@@ -259,16 +271,3 @@ def test_the_dot_runs_along_the_curve_under_the_finger(page, server):
     page.get_by_test_id("stMain").locator("strong", has_text="MMR · λ 0").first.wait_for(timeout=WAIT)
     handle.press("End")
     until(page, lambda: page.evaluate(RANGES) == first_ranges)
-
-
-def test_a_click_on_a_bar_asks_its_query(page, server):
-    open_measured_page(page, server)
-    bars = page.locator(".st-key-tradeoff-wins, [class*=st-key-tradeoff]").locator(PLOT).last
-    bars.scroll_into_view_if_needed()
-    bar_position = page.evaluate(
-        f"""() => {{ const plot = [...document.querySelectorAll('{PLOT}')].at(-1), box = plot.getBoundingClientRect();
-        const {{xaxis, yaxis, _size}} = plot._fullLayout, y = plot.data[0].y;
-        return [box.x + _size.l + xaxis.d2p(y.length), box.y + _size.t + yaxis.d2p(y.at(-1) / 2), y.length]; }}"""
-    )
-    page.mouse.click(*bar_position[:2])
-    until(page, lambda: page.get_by_text(f"{bar_position[2]} of {bar_position[2]} · Recall −").count() == 1)

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from support.browser import MARKS, WAIT, slider, until
 from support.demo import demo_counts
 
@@ -30,6 +32,7 @@ def read_progress(page):
     return tuple(int(n.replace(",", "")) for n in match.groups())
 
 
+@pytest.mark.deep  # dashboard/tuning/test_page.py does the same without a browser
 def test_cancel_go_on_and_apply(page, server):
     page.goto(f"{server}/tune")
     run_button(page).wait_for(timeout=WAIT)

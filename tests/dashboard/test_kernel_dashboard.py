@@ -15,6 +15,7 @@ import dashboard
 import engine
 from dashboard import kernel_dashboard
 from dashboard.kernel_dashboard import build_dataset
+from support.fork_server import fork_python
 from support.patience import patient, until
 from support.processes import environment, is_alive
 
@@ -161,15 +162,13 @@ import dashboard, engine, numpy as np
 running = dashboard.show(engine.Space.of(["one", "two"], np.eye(2)))
 print(running._process.pid, running.url, flush=True)
 del running
-input()
+import threading; threading.Event().wait()
 """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")
 def test_pages_end_when_the_process_that_opened_them_is_killed():
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
-    )
+    parent = fork_python("-c", PARENT)
     pid = 0
     try:
         printed = parent.stdout.readline().split()
@@ -185,4 +184,4 @@ def test_pages_end_when_the_process_that_opened_them_is_killed():
         if pid and is_alive(pid):
             os.kill(pid, signal.SIGKILL)
         parent.stdout.close()
-        parent.stdin.close()
+        parent.stderr.close()

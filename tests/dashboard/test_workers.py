@@ -16,11 +16,11 @@ from contextlib import closing
 import pytest
 
 from dashboard import workers
-from support import pages, warm_home
+from support import fork_server, pages, warm_home
 from support.browser import START
 from support.draws import deepen
 from support.patience import patient
-from support.processes import environment, is_alive
+from support.processes import is_alive
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
@@ -60,10 +60,8 @@ def children(pid):
 
 def served(home, port, *flags):
     """`frontier serve` at a port."""
-    return subprocess.Popen(
-        [sys.executable, "-c", START, "serve", "--no-browser", "--port", str(port), *flags],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(FRONTIER_HOME=str(home)),
-    )  # fmt: skip
+    arguments = ["serve", "--no-browser", "--port", str(port), *flags]
+    return fork_server.start_python(START, arguments, FRONTIER_HOME=str(home))
 
 
 @pytest.fixture

@@ -79,6 +79,7 @@ def command_output(tree):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.deep  # the laws are parametrised by the registry, which the command line reads too
 def test_the_laws_cover_it(pytest_output):
     passed = [line for line in pytest_output.stdout.splitlines() if "PASSED" in line]
     assert any("test_distinct_valid_positions" in line and "toy" in line for line in passed), pytest_output.stdout
@@ -93,15 +94,20 @@ def test_the_command_line_has_it(command_output):
     assert refused != 0 and "gap (γ) must be a whole number in [0, 5]; got '9'" in refusal
 
 
-def test_the_docs_have_it(command_output, pytest_output):
+def test_the_docs_have_it(command_output):
     assert (
         "| `toy` | Toy | Leaves out the runners-up. | gap (γ), a whole number in [0, 5], default 1 |"
         in command_output[2][1]
     )
+
+
+@pytest.mark.deep
+def test_the_docs_are_stale_without_it(pytest_output):
     failed = [line for line in pytest_output.stdout.splitlines() if line.startswith("FAILED")]
     assert len(failed) == 1 and "methods_document" in failed[0], "a new method must make assets/methods.md stale"
 
 
+@pytest.mark.deep  # pages are drawn with every registered selector in every run
 def test_the_page_has_its_pill_and_its_slider(tree):
     code = (
         "import sys; sys.path.insert(0, '.')\n"

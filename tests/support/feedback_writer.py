@@ -8,7 +8,7 @@ import sys
 
 from engine import orag
 from support.feedback import queries_near, random_space
-from support.processes import environment
+from support.fork_server import Child, fork_python
 
 
 def write_to(log: orag.Log, name: str, count: int, say=lambda person: None) -> None:
@@ -21,18 +21,14 @@ def write_to(log: orag.Log, name: str, count: int, say=lambda person: None) -> N
         say(event.person)
 
 
-def start_writer(path, name: str, count: int) -> subprocess.Popen[str]:
+def start_writer(path, name: str, count: int) -> Child | subprocess.Popen[str]:
     """Start a process that has opened the log and begins to write."""
-    command, pipe = [sys.executable, "-m", "support.feedback_writer", str(path), name, str(count)], subprocess.PIPE
-    child = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment())
+    child = fork_python("-m", "support.feedback_writer", str(path), name, str(count))
     assert child.stdout.readline() == "ready\n"
-    child.stdin.write("\n")
-    child.stdin.flush()
     return child
 
 
 if __name__ == "__main__":
     log = orag.log(sys.argv[1], random_space(), temperature=0.2)
     print("ready", flush=True)
-    sys.stdin.readline()
     write_to(log, sys.argv[2], int(sys.argv[3]), lambda person: print(person, flush=True))

@@ -1,7 +1,7 @@
-"""A process that has imported engine and dashboard and forks a child for every server that tests start.
+"""A process that has imported engine and dashboard and forks a child for every server or client that tests start.
 
-Each server would take some ten seconds of a core to import the same packages. The run's first process starts it and
-names its socket in the environment; it ends with that process. Without it, servers start as processes of their own.
+Each would take some seconds of a core to import the same packages. The run's first process starts it and names its
+socket in the environment; it ends with that process. Without it, each starts as a process of its own.
 """
 
 import array
@@ -15,14 +15,15 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import suppress
 from pathlib import Path
 
-from support import warm_home
+from support import processes, warm_home
 from support.processes import environment
 
 SOCKET_VARIABLE = "FRONTIER_TESTS_FORK_SERVER"
-FORKED_VARIABLES = {"FRONTIER_HOME"}
+FORKED_VARIABLES = {"FRONTIER_HOME", "TRAIL", "PACE", "FATAL"}
 """Variables that a child may have of its own; others are read while packages are imported."""
 PRELOADED = (
     "sentence_transformers",
@@ -38,16 +39,29 @@ MAX_REQUEST_BYTES = 1_000_000
 class Child:
     """A forked process, with those parts of subprocess.Popen that tests of servers use."""
 
-    def __init__(self, code: str, arguments: list[str], variables: dict[str, str]) -> None:
-        """Run code with these arguments and variables; what it prints, errors too, is read from `stdout`."""
+    def __init__(
+        self, code: str, arguments: list[str], variables: dict[str, str], *, apart: bool = False, quiet: bool = False
+    ) -> None:
+        """Run code with these arguments and variables; what it prints, errors too, is read from `stdout`.
+
+        apart: errors are read from `stderr`; quiet: nothing is read, and both are None
+        """
         self.returncode: int | None = None
-        out, child_out = os.pipe()
+        self.stdout = self.stderr = None
+        if quiet:
+            child_out = child_errors = os.open(os.devnull, os.O_WRONLY)
+        else:
+            out, child_out = os.pipe()
+            self.stdout, child_errors = os.fdopen(out, encoding="utf-8"), child_out
+            if apart:
+                errors, child_errors = os.pipe()
+                self.stderr = os.fdopen(errors, encoding="utf-8")
         self._status, child_status = os.pipe()
         around = environment(**variables)
         request = {"code": code, "arguments": arguments, "variables": around, "folder": os.getcwd()}
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(os.environ[SOCKET_VARIABLE])
-            descriptors = array.array("i", [child_out, child_status])
+            descriptors = array.array("i", [child_out, child_errors, child_status])
             ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
             connection.sendmsg([b"+"], ancillary)
             connection.sendall(json.dumps(request).encode())
@@ -55,9 +69,16 @@ class Child:
             if not (answer := connection.recv(64)):
                 raise ConnectionError("the fork server ended")
             self.pid = int(answer)
-        os.close(child_out)
-        os.close(child_status)
-        self.stdout = os.fdopen(out, encoding="utf-8")
+        for descriptor in {child_out, child_errors, child_status}:
+            os.close(descriptor)
+
+    def __enter__(self) -> "Child":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in filter(None, (self.stdout, self.stderr)):
+            stream.close()
+        self.wait()
 
     def poll(self) -> int | None:
         """Return the exit code, None while the process runs."""
@@ -73,6 +94,22 @@ class Child:
             self.returncode = int(os.read(self._status, 64))
             os.close(self._status)
         return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str | None, str | None]:
+        """Return what it prints until it ends, and its errors."""
+        printed: dict[str, str] = {}
+
+        def read(name: str) -> None:
+            printed[name] = getattr(self, name).read()
+
+        names = [name for name in ("stdout", "stderr") if getattr(self, name) is not None]
+        readers = [threading.Thread(target=read, args=(name,), daemon=True) for name in names]
+        for reader in readers:
+            reader.start()
+        self.wait(timeout)
+        for reader in readers:
+            reader.join()
+        return printed.get("stdout"), printed.get("stderr")
 
     def send_signal(self, number: int) -> None:
         """Send a signal, unless the process has ended."""
@@ -97,6 +134,20 @@ def start_python(code: str, arguments: list[str], **variables: str) -> Child | s
         text=True,
         env=environment(**variables),
     )
+
+
+def fork_python(*arguments: str, quiet: bool = False, **variables: str) -> Child | subprocess.Popen[str]:
+    """Do what `processes.start_python` does, forked where it can be: for tests of what is done, not of a start.
+
+    arguments: "-c", code and the code's arguments, or "-m", a module and its arguments
+    """
+    how, code, *others = arguments
+    if SOCKET_VARIABLE in os.environ and variables.keys() <= FORKED_VARIABLES:
+        if how == "-m":
+            code = f"import runpy; runpy.run_module({code!r}, run_name='__main__', alter_sys=True)"
+        with suppress(OSError):
+            return Child(code, others, variables, apart=True, quiet=quiet)
+    return processes.start_python(*arguments, quiet=quiet, **variables)
 
 
 def start() -> subprocess.Popen[bytes] | None:
@@ -125,8 +176,8 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _receive(connection: socket.socket) -> tuple[dict, list[int]]:
-    """Return a request and the descriptors of its output and of its status."""
-    _, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(2 * array.array("i").itemsize))
+    """Return a request and the descriptors of its output, of its errors and of its status."""
+    _, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(3 * array.array("i").itemsize))
     descriptors = array.array("i", ancillary[0][2])
     parts = []
     while part := connection.recv(MAX_REQUEST_BYTES):
@@ -134,12 +185,12 @@ def _receive(connection: socket.socket) -> tuple[dict, list[int]]:
     return json.loads(b"".join(parts)), list(descriptors)
 
 
-def _become_child(request: dict, out: int) -> str:
+def _become_child(request: dict, out: int, errors: int) -> str:
     """Give this process the output, folder, arguments and variables of a request; return the code to run."""
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
-    for standard in (1, 2):
-        os.dup2(out, standard)
+    os.dup2(out, 1)
+    os.dup2(errors, 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(request["folder"])
     os.environ.clear()
@@ -168,14 +219,14 @@ def serve(listener: socket.socket) -> str | None:
             return None
         connection, _ = listener.accept()
         with connection:
-            request, (out, status) = _receive(connection)
+            request, (out, errors, status) = _receive(connection)
             # A process between the two waits for the child, so that this one never has to.
             is_child = not os.fork() and _fork_and_report(connection, status)
         if is_child:
             listener.close()
-            code = _become_child(request, out)
-        os.close(out)
-        os.close(status)
+            code = _become_child(request, out, errors)
+        for descriptor in (out, errors, status):
+            os.close(descriptor)
         if is_child:
             return code
 

@@ -23,10 +23,11 @@ from engine import stages
 from engine.evaluation.sweep.cell import TIMING_ENTRY
 from engine.params import Whole, declare
 from engine.stages import Selector, register
+from support.fork_server import fork_python
 from support.instances import problem
 from support.patience import patient
 from support.points import digest_of_all
-from support.processes import is_alive, start_python
+from support.processes import is_alive
 from support.rankings import queries_of, space_of
 
 KS = (2, 5)
@@ -114,7 +115,7 @@ def count_units(trail):
 
 def start_client(trail, starts, k=KS, *, pace=0.0, fatal=None, **options):
     """Start a process that sweeps the patient selector over the toy problem and prints the digest of all cells."""
-    return start_python(
+    return fork_python(
         "-m", "support.sweeps", json.dumps({"starts": list(starts), "k": k, **options}),
         TRAIL=str(trail), PACE=str(pace), **({} if fatal is None else {"FATAL": str(fatal)}),
     )  # fmt: skip

@@ -55,7 +55,7 @@ def choose_dtype(
     if use_cache:
         # Without an entry the text is empty, which is no number: the model is then probed.
         with suppress(ValueError):
-            cosine = float(cache.get(_PROBE_SECTION, probe_key) or "")
+            cosine = _measured[probe_key] = float(cache.get(_PROBE_SECTION, probe_key) or "")
     if cosine is None:
         on_probe()
         cosine = _measured[probe_key] = measure_fidelity(source, device)

@@ -8,11 +8,12 @@ import pytest
 
 from dashboard.charts.card_labels import CardLabel, estimate_width, measure_distance, place_card_labels
 from dashboard.charts.frontier_layout import do_overlap
+from support.draws import deepen
 
 FRAME = (100, 700, 150, 500)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", deepen(range(5), range(2, 5)))
 def test_labels_around_one_position_overlap_neither_each_other_nor_an_obstacle(seed):
     rng = np.random.default_rng(seed)
     anchor = (float(rng.uniform(100, 700)), float(rng.uniform(150, 500)))

@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from xml.etree import ElementTree
 
 import pytest
@@ -27,6 +27,7 @@ from dashboard.charts.verdict_card import (
 from dashboard.tradeoff.verdict import shorten_headlines
 from engine.evaluation.decide import estimate_options
 from engine.evaluation.frontier import TIME_AXIS, frontier
+from support.draws import deepen
 
 NINE = tuple(engine.methods("selector"))
 FOUR = ("top_k", "mmr", "dpp", "vrsd")
@@ -113,9 +114,12 @@ def confirm(card, is_confirmed):
     return replace(card, decision=decision)
 
 
-@pytest.mark.parametrize("is_confirmed", [None, True, False])
-@pytest.mark.parametrize("keep", [0.95, 0.9, 0.7])
-@pytest.mark.parametrize("methods", [NINE, FOUR, ONE], ids=["nine", "four", "one"])
+SETTINGS = list(product((NINE, FOUR, ONE), (0.95, 0.9, 0.7), (None, True, False)))
+# Each pair of values is met in every run, the other combinations in deep ones.
+SLOW_SETTINGS = [case for number, case in enumerate(SETTINGS) if (number // 9 + number // 3 + number) % 3]
+
+
+@pytest.mark.parametrize(("methods", "keep", "is_confirmed"), deepen(SETTINGS, SLOW_SETTINGS))
 def test_no_two_texts_overlap_and_none_leaves_the_card(measured, methods, keep, is_confirmed):
     card = make_card(measured, methods, keep)
     card = card if is_confirmed is None else confirm(card, is_confirmed)

@@ -107,12 +107,12 @@ def test_what_is_dropped_dies(monkeypatch, light_settle):
         return thing
 
     monkeypatch.setattr(corpora, "_load_corpus", load)
-    for turn in range(6):
+    for turn in range(5):
         done(f"corpus {turn}")
-    done("corpus 5")
-    assert len(alive) == 6 and sum(ref() is not None for ref in alive) <= corpora.MAX_LOADED_CORPORA + 1
+    done("corpus 4")
+    assert len(alive) == 5 and sum(ref() is not None for ref in alive) <= corpora.MAX_LOADED_CORPORA + 1
     corpora.freeze_heap()
-    assert [ref() is not None for ref in alive] == [False] * 3 + [True] * 3
+    assert [ref() is not None for ref in alive] == [False] * 2 + [True] * 3
 
 
 def test_what_failed_goes_before_what_is_of_use(loads):

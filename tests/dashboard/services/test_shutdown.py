@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
+from support.fork_server import fork_python
 from support.patience import patient
-from support.processes import start_python
 
 SERVER = r"""
 import os, signal, sys, threading, time
@@ -27,7 +27,7 @@ def begin():
     started = []
 
     def start(grace, work, repeat="1"):
-        started.append(process := start_python("-c", SERVER, grace, work, repeat))
+        started.append(process := fork_python("-c", SERVER, grace, work, repeat))
         assert process.stdout.readline() == "ready\n"
         return process
 

@@ -22,7 +22,7 @@ from engine.errors import ParamError
 from engine.params import Choice, Flag, Real, Text, Whole, form_of
 from engine.stages import make, methods
 from support import pages
-from support.draws import examples
+from support.draws import deepen, examples
 from support.live_feedback import add
 from support.parameters import invalid_values
 
@@ -242,7 +242,7 @@ def drawn(spec, seed):
     return spec.cls(**values)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", deepen(range(3), [1, 2]))
 def test_an_opened_link_gives_the_same_link(seed):
     """Through the widgets of the page, three decoders at a time, so that all of them are drawn."""
     names = list(SELECTORS)

@@ -10,7 +10,7 @@ import urllib.request
 import engine
 from engine.evaluation.export_decoder import ExportContext, export
 from support.cli import run
-from support.processes import start_python
+from support.fork_server import fork_python
 
 MMR = engine.Decoder(engine.make("mmr", relevance_weight=0.4))
 TABLE = "id,text\na,a red apple\nb,a green pear\nc,a fast car\nd,a slow train\n"
@@ -33,7 +33,7 @@ def test_it_serves_the_exported_setting(tmp_path):
     corpus = tmp_path / "corpus.csv"
     corpus.write_text(TABLE, encoding="utf-8")
     setting = setting_of(tmp_path, corpus=str(corpus), k=2)
-    process = start_python("-m", "engine.cli", "answer", "--decoder", setting, "--port", "0")
+    process = fork_python("-m", "engine.cli", "answer", "--decoder", setting, "--port", "0")
     try:
         output = ""
         while not (match := re.search(r"http://127\.0\.0\.1:\d+", output)):

@@ -17,8 +17,9 @@ from engine.params import params_of
 from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan
 from support import cli
+from support.fork_server import fork_python
 from support.patience import patient
-from support.sweeps import end_process, start_python
+from support.sweeps import end_process
 
 SHORT = ("--split", "dev", "--rounds", "40", "--checkpoints", "2", "--regret", "none")
 
@@ -222,7 +223,7 @@ def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path, folde
     file = tmp_path / "run.npz"
     command = ("simulate", "--split", "dev", "--checkpoints", "2", "--exposure", "200", "--file", str(file), "--json")
     code = "import sys; from engine.cli import main; main(sys.argv[1:], standalone_mode=True)"
-    process = start_python("-c", code, "orag", *command, "--corpus", folder)
+    process = fork_python("-c", code, "orag", *command, "--corpus", folder)
     try:
         latest = time.monotonic() + 120
         while not file.exists() and process.poll() is None:  # written at round 0

@@ -10,6 +10,7 @@ import engine
 from dashboard.serve import main
 from support.cli import run
 from support.datafiles import beir
+from support.draws import deepen
 from support.patience import patient
 from support.processes import environment
 
@@ -170,7 +171,7 @@ def test_what_is_no_number_of_threads_is_refused(monkeypatch, number):
     assert f"FRONTIER_THREADS must be a whole number in [1, 4096]; got {number!r}" in output
 
 
-@pytest.mark.parametrize("flags", [("tune", "--help"), ("methods", "--json")])
+@pytest.mark.parametrize("flags", deepen([["tune", "--help"], ["methods", "--json"]], [["methods", "--json"]]))
 def test_output_without_greek_letters_is_printed_with_escapes(flags):
     command = [sys.executable, "-m", "engine.cli", *flags]
     result = subprocess.run(command, env=environment(PYTHONIOENCODING="latin-1"), capture_output=True, check=False)

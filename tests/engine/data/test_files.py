@@ -32,6 +32,7 @@ MAX_MEGABYTES = 512
 
 SLOW = (
     "run-gz-lines",
+    "run-gz-endless-line",
     "judgements-gz-lines",
     "jsonl-objects-up-to-the-limit",
     "jsonl-twenty-times-objects",
@@ -42,6 +43,7 @@ SLOW = (
     "parquet-prefixes",
     "parquet-rows-up-to-the-limit",
     "parquet-one-text",
+    "npz-zeros",
     "npz-up-to-the-limit",
 )
 """Files that take seconds, each with a quicker one that meets the same check."""

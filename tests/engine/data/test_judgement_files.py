@@ -11,6 +11,7 @@ from engine.data.judgement_files import has_judgement_suffix, is_judgement_name,
 from engine.data.readers import load_dataset
 from engine.errors import DataError
 from support.datafiles import beir, join_notices, write_file
+from support.draws import deepen
 
 LINE = "q0\td0\t1\n"
 GRADES = {"q0": {"d0": 1}}
@@ -113,17 +114,26 @@ def test_a_name_in_the_folder_is_no_path_elsewhere(tmp_path, monkeypatch):
         assert load_dataset(inner, qrels=name).qrels["test"].grades == {"q0": {"d1": 2}}
 
 
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_the_default_name_is_nothing_of_the_current_folder(tmp_path, monkeypatch, kind):
+@pytest.fixture(params=["file", "folder"])
+def folder_named_so(request, tmp_path, monkeypatch):
+    """The current folder, in which a file or a folder is called qrels."""
     (tmp_path / "cwd").mkdir()
-    if kind == "file":
+    if request.param == "file":
         write_file(tmp_path / "cwd", "qrels", LINE)
     else:
         beir(tmp_path / "cwd/qrels", queries=[{"_id": "q0", "text": "which"}], qrels__test=LINE)
     monkeypatch.chdir(tmp_path / "cwd")
+
+
+def test_the_default_name_is_nothing_of_the_current_folder(folder_named_so, tmp_path):
     assert load_with(tmp_path / "set").qrels == {}
     table = write_file(tmp_path, "docs.csv", "id,text\nd0,a\n")
     assert load_dataset(table).qrels == {} and len(load_dataset(table).queries) == 0
+
+
+# The demo is made of the documentation of this Python, which takes seconds.
+@pytest.mark.parametrize("folder_named_so", deepen(["file", "folder"], ["file"]), indirect=True)
+def test_the_default_name_of_a_demo_is_nothing_of_the_current_folder(folder_named_so):
     assert len(load_dataset("python-api").queries) == 0
 
 

@@ -13,6 +13,7 @@ from engine.data.beir import write_beir
 from engine.evidence import run
 from engine.evidence.rules import Finding, Scope
 from engine.views.evidence import COLOURS, command, facts
+from support.draws import deepen
 from support.model_server import KEY, KEY_ENV, ModelServer, answer_by_words, status_fault
 
 
@@ -43,7 +44,7 @@ def judge_one(*arguments, **options):
     return row
 
 
-@pytest.mark.parametrize("name", ["V10", "C15"])
+@pytest.mark.parametrize("name", deepen(["V10", "C15"], ["C15"]))
 def test_without_an_endpoint_a_readers_claim_is_marked_and_says_how_it_is_measured(name):
     row = judge_one(name)
     assert row.ruling.verdict is Finding.NEEDS_ENDPOINT and row.short == row.words == "needs an endpoint"

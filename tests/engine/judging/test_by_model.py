@@ -26,8 +26,8 @@ from engine.judging.chat import wait_for_turn
 from engine.judging.log import JudgingLog
 from engine.judging.qrels import merge_grades
 from engine.values import Corpus, Queries
+from support.fork_server import fork_python
 from support.model_server import KEY, KEY_ENV, ModelServer
-from support.processes import start_python
 
 QUERIES = Queries(("q1", "q2"), ("how to sort", "inverse of a matrix"))
 CORPUS = Corpus(tuple(f"d{i}" for i in range(6)), tuple(f"text number {i}" for i in range(6)))
@@ -298,7 +298,7 @@ def test_killed_again_and_again_no_grade_is_paid_twice_but_those_in_flight(tmp_p
         command = ("-c", CLIENT, str(tmp_path / "log.sqlite"))
         n_done = 0
         for _ in range(n_kills):
-            client, n_before = start_python(*command, quiet=True), len(server.requests)
+            client, n_before = fork_python(*command, quiet=True), len(server.requests)
             # The moment counts from the first request of this run, as the start takes most of a short one.
             while client.poll() is None and len(server.requests) == n_before:
                 time.sleep(0.005)
@@ -308,7 +308,7 @@ def test_killed_again_and_again_no_grade_is_paid_twice_but_those_in_flight(tmp_p
             n_kept = len(JudgingLog(tmp_path / "log.sqlite").read().of_model("wise at mine"))
             assert n_kept >= n_done, "what was kept stays"
             n_done = n_kept
-        with start_python(*command) as client:
+        with fork_python(*command) as client:
             assert client.communicate()[0].strip() == "400"
         n_again = len(server.requests) - 400
     print(f"400 pairs, {n_kills} kills: {n_again} asked again")

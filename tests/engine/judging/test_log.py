@@ -17,7 +17,7 @@ from engine.data.event_log import _checksum
 from engine.judging.log import GRADES, Judged, Judgement, JudgingLog
 from support.draws import examples
 from support.feedback import random_space
-from support.processes import start_python
+from support.fork_server import fork_python
 
 PEOPLE, QUERIES, DOCS = ("ann", "bob"), ("q1", "q2"), ("d1", "d2", "d3")
 OPERATIONS = st.lists(
@@ -101,7 +101,7 @@ for number in range(40):
 
 def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
     path = tmp_path / "log.sqlite"
-    writers = [start_python("-c", WRITER, str(path), person) for person in PEOPLE]
+    writers = [fork_python("-c", WRITER, str(path), person) for person in PEOPLE]
     for writer in writers:
         _, complaint = writer.communicate()
         assert writer.returncode == 0, complaint

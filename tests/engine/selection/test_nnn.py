@@ -11,6 +11,7 @@ import torch
 import engine
 from engine.matrix import Matrix
 from support import elastic_oracles as oracles
+from support.draws import seeds_of
 from support.instances import few_or_all, near_ties, random_rows, unit
 from support.judged_sets import DATA, SETS
 from support.nnn_fuzz import FAULTS, case, judge_answers
@@ -58,9 +59,10 @@ def test_warming_runs_both_routes(monkeypatch):
     assert set(taken) == {"_solve_with_gram", "_solve_with_rows"}
 
 
+@seeds_of(range(2), range(5))
 @each_family
-def test_from_the_best_score_on_nothing_gets_a_weight_and_fill_is_top_k(family):
-    for rows, queries in instances(family, range(5)):
+def test_from_the_best_score_on_nothing_gets_a_weight_and_fill_is_top_k(family, seeds):
+    for rows, queries in instances(family, seeds):
         for query in queries:
             best = float(oracles.scores(rows, query).max())
             if best <= 0:
@@ -258,11 +260,12 @@ def test_relative_is_a_share_of_the_best_score(family):
                 assert (answer.info[b]["support"] == 0) == (share >= 1 or best[b] <= 0)
 
 
+@seeds_of(range(2), range(5))
 @each_family
-def test_support_is_how_many_get_a_weight(family):
+def test_support_is_how_many_get_a_weight(family, seeds):
     """Exactly ceil(l1) documents, at some λ₁; where no λ₁ does, it says so and is right."""
     met = missed = 0
-    for rows, queries in instances(family, range(5)):
+    for rows, queries in instances(family, seeds):
         best = oracles.scores(rows, queries).max(1)
         for size, l2 in ((1, 0.0), (1, 0.1), (2.5, 0.01), (4, 0.1), (4, 0.0), (9, 1.0)):
             answer = ask(rows, queries, l1=size, l2=l2, scale="support")
@@ -277,7 +280,7 @@ def test_support_is_how_many_get_a_weight(family):
                     grid = [{"l1": x, "l2": l2, "scale": "relative"} for x in np.geomspace(1, 1e-6, 150)]
                     others = engine.select_grid("nnn", rows, query, k=1, grid=grid)
                     assert wanted not in {other.info[0]["support"] for other in others}
-    assert met > 30 and (missed or family not in ("twins", "flat"))
+    assert met > 3 * len(seeds) and (missed or family not in ("twins", "flat"))
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.001, 0.01])

@@ -104,7 +104,7 @@ def compiled_once(tmp_path_factory):
     "suffix,damage",
     deepen(
         [(".nbi", b""), (".nbi", b"\x80\x05garbage"), (".nbc", b""), (".nbc", b"garbage")],
-        [(".nbi", b""), (".nbc", b"")],
+        [(".nbi", b""), (".nbc", b""), (".nbc", b"garbage")],
     ),
 )
 def test_damaged_code_on_the_disk_is_compiled_anew(tmp_path, compiled_once, suffix, damage):
@@ -131,7 +131,9 @@ class Attack:
     "a code folder that others own or can write to holds their pickle", "it is not read, and that is said"
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="needs modes")
-@pytest.mark.parametrize("who", ("others can write", "a group can write", "others own"))
+@pytest.mark.parametrize(
+    "who", deepen(["others can write", "a group can write", "others own"], ["a group can write", "others own"])
+)
 def test_code_that_others_could_have_written_is_not_read(tmp_path, compiled_once, who):
     shutil.copytree(compiled_once, tmp_path / "code")
     place = {"NUMBA_CACHE_DIR": str(tmp_path / "code"), "TMPDIR": str(tmp_path)}
@@ -154,6 +156,29 @@ def test_code_that_others_could_have_written_is_not_read(tmp_path, compiled_once
     assert f"compiled code in {state} is not used" in said and said.count("\n") == 1
     (own,) = tmp_path.glob("frontier-*")
     assert list(own.rglob("*.nbi")), "it is kept among the user's temporary files"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs modes")
+@pytest.mark.parametrize(
+    ("mode", "owner", "group", "is_closed"),
+    [
+        (0o40700, 0, 0, True),
+        (0o40755, 0, 1, True),
+        (0o40707, 0, 0, False),
+        (0o40770, 0, 1, False),
+        (0o40770, 0, 0, True),
+        (0o40700, 1, 0, False),
+        (0o41777, 0, 0, False),
+        (0o100700, 0, 0, False),
+    ],
+)
+def test_a_folder_is_closed_where_only_the_user_can_write(mode, owner, group, is_closed):
+    """owner, group: 0 for the user's own, 1 for another's."""
+    own, foreign = os.geteuid(), os.geteuid() + 65_534
+    ids = [(own, foreign)[number] for number in (owner, group)]
+    status = os.stat_result((mode, 0, 0, 0, *ids, 0, 0, 0, 0))
+    assert jit._is_closed(status, allows_additions=False) == is_closed
+    assert jit._is_closed(status) == (is_closed or mode == 0o41777)
 
 
 @pytest.mark.threat(

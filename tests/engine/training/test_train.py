@@ -1,8 +1,6 @@
 """Training on a planted set: it learns, repeats itself, ends when it should, and goes on from its checkpoint."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import count
 
@@ -18,7 +16,7 @@ from engine.training.loop import fit
 from engine.training.metrics import Losses
 from engine.training.recipes import RECIPES, make_recipe
 from engine.training.train import prepare_run
-from support.processes import environment
+from support.fork_server import fork_python
 from support.training import (
     ENCODER,
     NNN,
@@ -241,8 +239,8 @@ def test_killed_between_two_epochs_it_goes_on(data, tmp_path, trained):
         "    if epoch.epoch == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"engine.train('nnn', *plant(), checkpoint={str(path)!r}, watch=watch, **{NNN!r})\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
-    assert done.returncode == -9, done.stderr
+    done = fork_python("-c", code)
+    assert done.communicate()[1] == "" and done.returncode == -9
     assert len(engine.load_trained(path, data[0]).history) == 3
     result = engine.train("nnn", *data, checkpoint=path, **NNN)
     assert drop_times(result.history) == drop_times(trained.history) and result.digest == trained.digest

@@ -10,7 +10,7 @@ from engine.data.endpoints.client import RefusalError
 from engine.data.endpoints.consent import Estimate, allow_request, find_allowance, limit_tokens, require_consent
 from engine.data.endpoints.transport import NoAnswerError
 from engine.errors import FrontierError
-from support.processes import start_python
+from support.fork_server import fork_python
 
 LARGE, SMALL = Estimate(12_400, 3_100_000, "api.example.com"), Estimate(3, 99_999, "api.example.com")
 SENTENCE = "12,400 texts, about 3.1 M tokens, to api.example.com"
@@ -126,5 +126,5 @@ def test_a_process_has_no_allowance_but_what_it_adopts():
         "try: require_consent(Estimate(1, 1, 'h'))\n"
         "except ValueError as error: print(error)\n"
     )
-    with start_python("-c", code) as process:
+    with fork_python("-c", code) as process:
         assert "would send 1 text" in process.communicate()[0]

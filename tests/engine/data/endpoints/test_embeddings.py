@@ -15,6 +15,7 @@ from engine.data.encoders import TextEncoder, count_truncated, estimate_sending,
 from engine.data.endpoints import embeddings
 from engine.data.endpoints.consent import estimate_tokens
 from engine.errors import Cancelled, DataError, FrontierError, ParamError
+from support.fork_server import fork_python
 from support.model_server import (
     EMBEDDINGS,
     KEY,
@@ -26,7 +27,6 @@ from support.model_server import (
     status_fault,
     too_long_fault,
 )
-from support.processes import start_python
 from support.random_texts import corpus_of
 
 TEXTS = [f"text {number}{' word' * (number % 7)}" for number in range(200)]
@@ -367,13 +367,13 @@ def test_killed_at_random_moments_no_text_is_paid_twice_but_those_in_flight(home
     """Kill a client twenty times, and compare what the server answered with the texts and the chunks in flight."""
     monkeypatch.setenv(KEY_ENV, KEY)
     draw, n_kills, n_requests = random.Random(5), 20, 2
-    with start_python("-m", "support.model_server", "0", str(tmp_path / "log")) as process:
+    with fork_python("-m", "support.model_server", "0", str(tmp_path / "log")) as process:
         url = process.stdout.readline().strip()
         home.mkdir()
         lines = ["[mine]", f'url = "{url}"', f'key_env = "{KEY_ENV}"', 'embeddings = "bundled"', "batch = 256"]
         (home / "endpoints.toml").write_text("\n".join([*lines, f"requests = {n_requests}"]))
         for _ in range(n_kills):
-            client = start_python("-c", CLIENT, quiet=True)
+            client = fork_python("-c", CLIENT, quiet=True)
             n_before = count_lines(tmp_path / "log")
             # The moment counts from the first chunk of this run, as the start takes most of a short one.
             while client.poll() is None and count_lines(tmp_path / "log") <= n_before:
@@ -381,10 +381,10 @@ def test_killed_at_random_moments_no_text_is_paid_twice_but_those_in_flight(home
             time.sleep(draw.uniform(0, 0.3))
             client.kill()
             client.wait()
-        with start_python("-c", CLIENT) as client:
+        with fork_python("-c", CLIENT) as client:
             first_digest = client.communicate()[0]
         n_answered = count_lines(tmp_path / "log")
-        with start_python("-c", CLIENT) as client:
+        with fork_python("-c", CLIENT) as client:
             assert client.communicate()[0] == first_digest
         assert count_lines(tmp_path / "log") == n_answered  # all of them are kept
         process.kill()

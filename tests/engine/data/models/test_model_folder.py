@@ -10,6 +10,7 @@ import torch
 
 from engine.data.models import encoder_model, model_folder, rerankers
 from engine.errors import FrontierError
+from support.fork_server import fork_python
 from support.processes import start_python
 from support.tiny_models import tiny_cross_encoder, tiny_encoder
 
@@ -201,7 +202,7 @@ def test_the_line_that_converts_a_model_works(model):
         load(model)
     line = json.loads(str(caught.value).partition("python -c ")[2])
     line = line.replace("'model-safe'", repr(str(model.with_name("model-safe"))))
-    done = start_python("-c", line)
+    done = fork_python("-c", line)
     assert done.wait() == 0, done.communicate()
     assert torch.equal(load(model.with_name("model-safe")).encode(["river stone"]), vectors)
 

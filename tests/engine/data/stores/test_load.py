@@ -17,8 +17,8 @@ from engine.data.stores.load import HnswIndex, load
 from engine.data.stores.milvus_collection import MilvusAccess
 from engine.errors import Cancelled, DataError
 from engine.values import Corpus, Embeddings, EncoderRef
+from support.fork_server import fork_python
 from support.instances import unit
-from support.processes import start_python
 
 ROWS, DIMENSION = 3_000, 16
 ENCODER = EncoderRef("bundled", "abc", "float32")
@@ -126,7 +126,7 @@ def test_a_load_that_was_stopped_is_not_attached_and_goes_on(store_name):
 
 def test_a_load_killed_in_its_midst_loses_and_doubles_nothing(store_name, engine_name):
     """kill -9 somewhere in a batch; the second run ends where the first would have."""
-    process = start_python("-c", LOADER, os.path.dirname(__file__), store_name("killed"))
+    process = fork_python("-c", LOADER, os.path.dirname(__file__), store_name("killed"))
     try:
         for line in process.stdout:
             if int(line) >= 1_000:

@@ -103,7 +103,7 @@ def assert_ends_when_stopped(points, stop):
 
 def test_workers_end_when_stopped_or_abandoned():
     stop = threading.Event()
-    points = engine.sweep(engine.grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=2, stop=stop)
+    points = engine.sweep(engine.grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=1, stop=stop)
     assert_ends_when_stopped(points, stop)
     until(lambda: not multiprocessing.active_children())
 

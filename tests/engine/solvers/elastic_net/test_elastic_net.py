@@ -15,6 +15,7 @@ from engine.matrix import Matrix
 from engine.solvers.elastic_net import active_set, dual_newton, solve, working_set
 from engine.solvers.elastic_net.rounding import SUM_FACTOR
 from support import elastic_oracles as oracles
+from support.draws import seeds_of
 from support.instances import few_or_all
 from support.stage_laws import threads
 
@@ -98,7 +99,7 @@ def faults(route, rows, queries, grid):
     return len(grid) * len(queries), most, found
 
 
-@few_or_all((1, 6), range(1, 9))
+@few_or_all((1, 6), range(1, 9), quick=1)
 def test_every_answer_is_a_minimiser(route, seeds):
     """Over 10,000 problems a route: optimal to 1e-6 of the best score, and the residual it states is the true one."""
     count, passes, wrong = 0, 0, []
@@ -108,7 +109,7 @@ def test_every_answer_is_a_minimiser(route, seeds):
         count, passes = count + done, max(passes, most)
         wrong += [f"{name}, {text}" for text in found]
     assert not wrong, f"{len(wrong)} of {count}: " + "\n".join(wrong[:8])
-    assert count > 1_200 * len(seeds)
+    assert count > 1_100 * len(seeds)
     assert passes > 2 or route in ("gram", "pools"), "no row was ever missed: the passes were put to no test"
 
 
@@ -159,11 +160,12 @@ def test_a_support_larger_than_the_active_set_has_room_for(monkeypatch):
     assert taken
 
 
+@seeds_of(range(2), range(7))
 @each_family
-def test_weights_are_those_of_other_people_s_solvers(family):
+def test_weights_are_those_of_other_people_s_solvers(family, seeds):
     """Where the minimiser is unique: at λ₂ > 0 always, at λ₂ = 0 where rows that may have a weight are independent."""
     decided = {True: 0, False: 0}
-    for seed in range(7):
+    for seed in seeds:
         for dtype in KINDS:
             rows, queries = oracles.nasty(family, seed, dtype=dtype)
             grid = [{"l1": l1, "l2": l2} for l2 in oracles.SECOND for l1 in (0.0, 0.01, 0.2) if l1 + l2 > 0]
@@ -178,7 +180,7 @@ def test_weights_are_those_of_other_people_s_solvers(family):
                         continue
                     decided[l2 > 0] += 1
                     assert np.abs(oracles.weights_of(answer, len(rows))[b] - expected).max() <= 1e-6, (seed, b, params)
-    assert decided[True] > 450 and (decided[False] > 10 or family == "twins"), decided
+    assert decided[True] > 60 * len(seeds) and (decided[False] > len(seeds) or family == "twins"), decided
 
 
 @each_family
@@ -256,12 +258,13 @@ def test_without_ridge_there_is_no_gap():
         assert info["gap"] is info["bound"] is info["ordered"] is None and info["certified"]
 
 
+@seeds_of(range(2), range(9))
 @each_family
-def test_a_batch_is_its_queries_one_at_a_time_and_a_grid_its_settings(family):
+def test_a_batch_is_its_queries_one_at_a_time_and_a_grid_its_settings(family, seeds):
     """Same rows in the same order, weights to 1e-9: whatever the route, and whatever was solved before."""
     grid = [{"l1": l1, "l2": l2} for l2 in (0.1, 0.0, 1e-3) for l1 in (0.02, 0.3, 0.1)]
     compared = 0
-    for seed in range(9):
+    for seed in seeds:
         rows, queries = oracles.nasty(family, seed, n=None if seed % 6 else 150, dtype=KINDS[seed % 2])
         answers = engine.select_grid("nnn", rows, queries, k=len(rows), grid=grid)
         for params, warm in zip(grid, answers, strict=True):
@@ -270,7 +273,7 @@ def test_a_batch_is_its_queries_one_at_a_time_and_a_grid_its_settings(family):
                 alone = engine.select("nnn", rows, query, k=len(rows), **params)
                 compared += same(alone, 0, together, b, rows, query, params)
                 compared += same(alone, 0, warm, b, rows, query, params)
-    assert compared > 300
+    assert compared > 30 * len(seeds)
 
 
 def same(one, a, other, b, rows, query, params):
