@@ -18,7 +18,7 @@ from engine.data.stores.store import VectorStore
 from engine.matrix import Matrix, products
 from engine.reach import Reach
 from engine.views.decision import describe_trust
-from support.draws import deepen
+from support.draws import deepen, every_other
 from support.instances import FAMILIES, problem, unit
 from support.reaches import K, LossyStore, compare_with_full_corpus, corpus, decoder
 
@@ -46,12 +46,7 @@ def answers(family, name, params, seed=0, n=2500, d=12, k=K):
     return [[ids[row] for row in expected.rows(q)] for q in range(len(queries))], answer, rows, queries
 
 
-PROVEN_CASES = [(family, *chosen) for family, chosen in product(FAMILIES, DECODERS)]
-# Every setting meets half of the families in every run, its neighbour the other half.
-SLOW_PROVEN_CASES = [case for number, case in enumerate(PROVEN_CASES) if sum(divmod(number, len(DECODERS))) % 2]
-
-
-@pytest.mark.parametrize(("family", "name", "params"), deepen(PROVEN_CASES, SLOW_PROVEN_CASES), ids=str)
+@pytest.mark.parametrize(("family", "name", "params"), every_other(FAMILIES, DECODERS), ids=str)
 def test_proven_answer_is_that_of_the_whole_corpus(small_pools, family, name, params):
     full, answer, _, _ = answers(family, name, params)
     for expected, info in zip(full, answer.info, strict=True):
