@@ -1,6 +1,7 @@
 """Every scorer with every selector: on the demo, from the command line, in a sweep, in processes and in a store."""
 
 import json
+import pickle
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 import engine
 from dashboard.serve import main
 from engine.evaluation.sweep.store import Store
+from support.draws import deepen
 from support.patience import patient
 from support.points import digest_of_all
 from support.tiny_models import tiny_cross_encoder
@@ -121,14 +123,17 @@ def cell(decoder, *data, **options):
     return point
 
 
+# Sweeps in processes are tried by evaluation/sweep/test_executors.py in every run.
+@pytest.mark.parametrize("workers", deepen([None, 2], [2]))
 def test_processes_find_what_one_finds_and_a_store_keeps_it(
-    demo, queries, qrels, scorer_options, tmp_path, monkeypatch
+    demo, queries, qrels, scorer_options, tmp_path, monkeypatch, workers
 ):
     _, space = demo
     decoders = [make_decoder(engine.make("top_k"), make_scorer(name, scorer_options)) for name in SCORERS]
+    assert pickle.loads(pickle.dumps(decoders)) == decoders, "as it goes to a process"
     digest = digest_of_all(engine.sweep(decoders, space, queries, qrels, k=3))
     store = tmp_path / "kept.db"
-    assert digest_of_all(engine.sweep(decoders, space, queries, qrels, k=3, workers=2, store=store)) == digest
+    assert digest_of_all(engine.sweep(decoders, space, queries, qrels, k=3, workers=workers, store=store)) == digest
     monkeypatch.setattr("engine.evaluation.sweep.executors.compute_unit", None)
     assert digest_of_all(engine.sweep(decoders, space, queries, qrels, k=3, store=store)) == digest
     assert len(list(Store(store).read_cells())) == len(SCORERS)

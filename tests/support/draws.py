@@ -1,5 +1,7 @@
 """How much of a law a run checks: a part by default, all of it with `pytest -m deep`."""
 
+from itertools import product
+
 import pytest
 
 DEEP = False
@@ -20,6 +22,20 @@ def seeds_of(quick, every):
     groups = [(list(quick), ()), (rest, (deep,))]
     cases = [pytest.param(seeds, id=f"{len(seeds)} seeds from {seeds[0]}", marks=marks) for seeds, marks in groups]
     return pytest.mark.parametrize("seeds", cases)
+
+
+def every_other(*values):
+    """Return the cases of all combinations: in every run each value meets half of the others, in a deep one the rest.
+
+    A value that is a tuple stands for several arguments.
+    """
+    cases = []
+    for numbered in product(*map(list, map(enumerate, values))):
+        arguments = []
+        for _, value in numbered:
+            arguments += value if isinstance(value, tuple) else [value]
+        cases.append(pytest.param(*arguments, marks=deep if sum(number for number, _ in numbered) % 2 else ()))
+    return cases
 
 
 def deepen(cases, slow):

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 from streamlit.components.v2 import manifest_scanner
-from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1 import AppTest, local_script_runner
 
 import dashboard
 from dashboard.services import corpora, jobs, roots
@@ -30,6 +30,17 @@ PATIENCE = 300
 roots.set_rules(roots.Rules(roots=(Path(tempfile.gettempdir()), TESTS)))
 # Each AppTest looks for components in every installed package, half a second each time.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
+_wait_by_polling = local_script_runner.require_widgets_deltas
+
+
+def _wait_for_script(runner, timeout=3):
+    """Wait for a script's thread: AppTest asks every millisecond, which takes the interpreter from the script."""
+    runner._script_thread.join(timeout)
+    if not runner.script_stopped():
+        _wait_by_polling(runner, 0)
+
+
+local_script_runner.require_widgets_deltas = _wait_for_script
 
 
 def run(app):

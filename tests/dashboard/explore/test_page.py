@@ -7,6 +7,7 @@ import pytest
 import engine
 from dashboard.components import vendor
 from dashboard.explore.page import TILES_KEY, VIEWS
+from dashboard.session import view_names
 from engine.views import slider as slider_views
 from engine.views.slider import has_slider
 from support.packed import PackedPath
@@ -135,3 +136,9 @@ def test_answers_keep_no_scores_alive_and_say_so():
     gc.collect()
     with pytest.raises(engine.DataError, match="no longer in memory"):
         path(told)
+
+
+def test_views_of_a_corpus_elsewhere_need_none_of_its_documents_and_one_view_is_of_all_queries():
+    elsewhere = [name for name, view in VIEWS.items() if not view.needs_documents]
+    assert elsewhere == [view_names.RESULTS, view_names.REDUNDANCY]
+    assert [name for name, view in VIEWS.items() if not view.is_of_query] == [view_names.CHECK_UP]

@@ -13,6 +13,7 @@ from engine.evaluation.exact_frontier import compute_exact_frontiers, list_path_
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import sweep
 from engine.stages import Selector, methods
+from support.draws import every_other
 from support.instances import clustered_rows, duplicated_rows, few_or_all, random_rows, unit
 from support.rankings import queries_of, space_of
 from support.source_oracles import draw_sources, make_sourced_space
@@ -239,8 +240,7 @@ def test_ends_are_tried_with_every_selector_that_has_a_path():
 
 
 @few_or_all(range(2), range(8), quick=1)
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("name", "params"), PATHS)
+@pytest.mark.parametrize(("family", "name", "params"), every_other(FAMILIES, PATHS))
 def test_ends_of_a_curve_equal_the_cells_of_a_sweep(name, params, family, seeds):
     for seed in seeds:
         case = instance(family, seed)

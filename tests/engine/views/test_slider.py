@@ -24,6 +24,7 @@ from engine.views.slider import (
     slider_answers,
     stops,
 )
+from support.draws import every_other
 from support.instances import problem, unit
 from support.packed import Packed, PackedPath
 
@@ -106,8 +107,10 @@ def assert_the_engines(space, decoder, moved, query, k, rng):
     return path
 
 
-@pytest.mark.parametrize(("name", "given", "moved"), SLIDERS, ids=lambda value: str(value))
-@pytest.mark.parametrize("family", ["random", "clustered", "duplicated"])
+FAMILIES = ("random", "clustered", "duplicated")
+
+
+@pytest.mark.parametrize(("family", "name", "given", "moved"), every_other(FAMILIES, map(tuple, SLIDERS)), ids=str)
 def test_every_position_is_the_engines_answer(name, given, moved, family):
     """Whole corpora, more documents asked for than there are, and pools."""
     rng = np.random.default_rng(1)

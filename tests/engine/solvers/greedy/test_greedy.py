@@ -12,6 +12,7 @@ from engine.candidates import Candidates
 from engine.matrix import Matrix
 from engine.solvers.gram import Gram
 from engine.solvers.greedy import certified, steps
+from support.draws import every_other
 from support.instances import FAMILIES, few_or_all, problem, unit
 from support.selector_oracles import check_picks
 
@@ -53,8 +54,9 @@ def test_every_route_gives_the_oracles_picks(name, family, route, seeds):
     assert decided > 30 * len(seeds)
 
 
-@each
-@each_family
+@pytest.mark.parametrize(
+    ("name", "family", "route"), every_other(NAMES, FAMILIES, ROUTES.values()), indirect=["route"], ids=str
+)
 def test_a_grid_is_its_settings_one_at_a_time(name, family, route):
     rows, queries = problem(family, 3, n=120, d=10, batch=4)
     grid = [*WEIGHTS, {"relevance_weight": 0.3, "window": 2}, {}, WEIGHTS[0]]
