@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, read_column
-from dashboard.charts.palette import GREY, INK, PALETTE, method_style
+from dashboard.charts.palette import GREY, GROUNDS, INK, PALETTE, method_style, translucent
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -59,7 +59,7 @@ def plot_weights(
         )
     # The names stand on the longer side of λ₁, where they are not cut off.
     anchor = "right" if l1 * l1 > span[0] * span[1] else "left"
-    _add_labels(figure, weight_lines, l1, anchor, ink_colour)
+    _add_labels(figure, weight_lines, l1, anchor, is_dark)
     figure.add_vline(x=l1, line=guide(ink_colour, "dash"))
     # Plotly names 2 and 5 between the powers in smaller type than can be read.
     figure.update_xaxes(type="log", title="λ₁", dtick=1, range=[math.log10(span[0]), math.log10(span[1])])
@@ -95,12 +95,13 @@ def plot_convergence(rows: Sequence[ConvergenceRow], selector: str, set_size: in
     return apply_layout(figure, **legend_below(-0.25))
 
 
-def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], l1: float, anchor: str, ink_colour: str) -> None:
+def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], l1: float, anchor: str, is_dark: bool) -> None:
     """Add the documents' names on their lines at the current λ₁, six at most; names that would overlap are left out.
 
     anchor: the end of a name that is at λ₁, "left" or "right"
     """
-    heights: list[float] = []
+    heights, ink_colour = list[float](), INK.colour(is_dark)
+    font, ground = {"size": 12, "color": ink_colour}, translucent(GROUNDS[is_dark], 0.75)
     distance = MIN_LABEL_DISTANCE * max((max(weight_line.weight) for weight_line in weight_lines), default=0.0)
     # Only documents with a weight at the current λ₁ have a rank, from 1; the others have None.
     for weight_line in sorted(filter(attrgetter("chosen"), weight_lines), key=attrgetter("chosen")):
@@ -110,7 +111,7 @@ def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], l1: float, a
             heights.append(height)
             position = {"x": math.log10(l1), "y": height, "yanchor": "bottom", "showarrow": False}
             position |= {"xanchor": anchor, "xshift": 6 if anchor == "left" else -6}
-            figure.add_annotation(**position, text=_line_label(weight_line), font={"size": 12, "color": ink_colour})
+            figure.add_annotation(**position, text=_line_label(weight_line), font=font, bgcolor=ground)
 
 
 def _line_label(weight_line: WeightLine) -> str:
