@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 INDEX_FILE = Path(streamlit.__file__).parent / "static" / "index.html"
-SCREENS = Path(__file__).parent / "screens"
 # Streamlit's script looks for its server below the page's own path first, and each miss is an error in the console.
 # The browser's path has the prefixes of proxies, which the server may not know: only the page's name is taken off.
 BASE_SCRIPT = """<script>
@@ -24,8 +23,8 @@ window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.repl
 
 def build_routes(base_path: str) -> list[Route]:
     """Return the routes of the pages below `base_path`; the first page, at the base path itself, is Streamlit's."""
-    names = sorted(file.stem for file in SCREENS.glob("[!_]*.py"))
-    return [Route(f"{base_path}/{name}", _send_page) for name in names]
+    scripts = sorted((Path(__file__).parent / "screens").glob("[!_]*.py"))
+    return [Route(f"{base_path}/{script.stem}", _send_page) for script in scripts]
 
 
 async def _send_page(_: Request) -> HTMLResponse:

@@ -18,7 +18,7 @@ from click.core import ParameterSource
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from streamlit import config
 from streamlit.web.bootstrap import load_config_options
 
@@ -244,8 +244,7 @@ def run_server(
         return "" if not login.is_login_required() or login.has_login_cookie(headers) else login.SIGN_IN_FIRST
 
     # The health check needs no sign-in, as load balancers cannot sign in.
-    routes = [Route(f"{base_path}{HEALTH_PATH}", _answer_health), *vendor.build_routes(base_path)]
-    routes += page_documents.build_routes(base_path)
+    routes = [Route(f"{base_path}{HEALTH_PATH}", _answer_health), *_build_page_routes(base_path)]
     frames = gate.NOTEBOOK_FRAMES if server.is_private else gate.OWN_FRAMES
     guard = Middleware(
         gate.Gate, names=server.host_names, say=partial(echo, err=True), no_uploads=refuse_upload, frames=frames
@@ -266,6 +265,11 @@ def run_server(
     # The libraries must not be taken down under a thread that computes in them.
     with contextlib.suppress(KeyboardInterrupt):
         jobs.stop_all_jobs()
+
+
+def _build_page_routes(base_path: str) -> list[BaseRoute]:
+    """Return the routes of the pages below `base_path`, and of what they load."""
+    return [*vendor.build_routes(base_path), *page_documents.build_routes(base_path)]
 
 
 async def _answer_health(_: Request) -> Response:

@@ -66,7 +66,7 @@ def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int
         # Plotly calls the axes of the first panel x and y, those of later ones x2, y2 and so on.
         axis_number = str(position + 1) if position else ""
         figure.add_annotation(
-            text=f"{line.measure.title}<br><b>{value}</b>, {change_text}",
+            text=f"{line.measure.title}<br><span style='font-size:14px'><b>{value}</b>, {change_text}</span>",
             hovertext=line.measure.meaning,
             align="left",
             showarrow=False,

@@ -25,7 +25,7 @@ from dashboard.charts.figure import (
     time_axis,
 )
 from dashboard.charts.frontier_layout import Place, Window, compute_window, place_labels, trace_envelope
-from dashboard.charts.palette import DASHES, GREY, INK, method_style, translucent
+from dashboard.charts.palette import DASHES, GREY, GROUNDS, INK, method_style, translucent
 from engine.decoder import read_limits
 from engine.evaluation.decision import SURE_CHANCE
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, compute_floor, select_best_per_method
@@ -58,8 +58,6 @@ RING_PX, STRIP_PX = 9, 4
 """Radius of the ring and half the width of the strip at a choice."""
 BUDGET_STEP = 0.005
 """Distance of two budgets, shares of the baseline's y to keep, that can be chosen."""
-GROUNDS = ("#FFFFFF", "#0E1117")
-"""Colours of Streamlit's page, light and dark, unless the browser replaces them."""
 ENVELOPE_OPACITY = 0.4
 """Opacity of the envelope, the best y at each x or further right."""
 OVERLAP_PX = 16

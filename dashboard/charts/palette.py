@@ -77,6 +77,8 @@ SERIES = (
     Style("#155E75", "#67C1D8", "star", "★"),
 )
 """Styles of series that are not decoders, in other colours."""
+GROUNDS = ("#FFFFFF", "#0E1117")
+"""Colours of Streamlit's page, light and dark, unless the browser replaces them."""
 INK = PALETTE[0]
 """Style of text, guides, outlines, and the first selector."""
 

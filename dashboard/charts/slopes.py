@@ -13,7 +13,7 @@ from engine.wording import percent
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-SLOPES_PX, LABEL_GAP = 420, 0.035
+SLOPES_PX, LABEL_GAP = 420, 0.05
 """Height of the chart, and the least distance of two names as a share of the axis."""
 FADED_OPACITY = 0.55
 
@@ -30,12 +30,12 @@ class DecoderSlope:
 
 
 def plot_slopes(
-    slopes: Sequence[DecoderSlope], splits: tuple[str, str], keep: float, metric: str, is_dark: bool
+    slopes: Sequence[DecoderSlope], splits: tuple[str, str], keep: float, metric: str, baseline: str, is_dark: bool
 ) -> Figure:
     """Plot a line for each decoder, from the share that it keeps on dev to the share it keeps on test.
 
     It is the share of the baseline's metric. The line of the chosen decoder is thick. splits: names of dev and test;
-    keep: the share that is to be kept; metric: its title
+    keep: the share that is to be kept; metric, baseline: their titles
     """
     figure, ink = new_figure(), INK.colour(is_dark)
     for slope in slopes:
@@ -67,7 +67,7 @@ def plot_slopes(
     ticks = [f"{escape(name)}<br>{role}" for name, role in zip(splits, ("chosen here", "kept back"), strict=True)]
     # Dev is at 0 and test at 1; the rest of the axis has room for the names.
     figure.update_xaxes(tickvals=[0, 1], ticktext=ticks, range=[-0.08, 1.9], showgrid=False, zeroline=False)
-    figure.update_yaxes(title=f"{metric}, % of the baseline's", ticksuffix="%", range=list(axis_range))
+    figure.update_yaxes(title=f"{metric}, % of {escape(baseline)}'s", ticksuffix="%", range=list(axis_range))
     return apply_layout(figure, height=SLOPES_PX)
 
 

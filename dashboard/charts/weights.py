@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, read_column
-from dashboard.charts.palette import GREY, INK, PALETTE, method_style
+from dashboard.charts.palette import GREY, GROUNDS, INK, PALETTE, method_style, translucent
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -58,8 +58,8 @@ def plot_weights(
             customdata=list(map(escape, document_names)),
         )
     # The names stand on the longer side of λ₁, where they are not cut off.
-    is_left = 2 * math.log10(l1) > math.log10(span[0]) + math.log10(span[1])
-    _add_labels(figure, weight_lines, l1, is_left, ink_colour)
+    anchor = "right" if l1 * l1 > span[0] * span[1] else "left"
+    _add_labels(figure, weight_lines, l1, anchor, is_dark)
     figure.add_vline(x=l1, line=guide(ink_colour, "dash"))
     # Plotly names 2 and 5 between the powers in smaller type than can be read.
     figure.update_xaxes(type="log", title="λ₁", dtick=1, range=[math.log10(span[0]), math.log10(span[1])])
@@ -95,14 +95,13 @@ def plot_convergence(rows: Sequence[ConvergenceRow], selector: str, set_size: in
     return apply_layout(figure, **legend_below(-0.25))
 
 
-def _add_labels(
-    figure: Figure, weight_lines: Sequence[WeightLine], l1: float, is_left: bool, ink_colour: str
-) -> None:
+def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], l1: float, anchor: str, is_dark: bool) -> None:
     """Add the documents' names on their lines at the current λ₁, six at most; names that would overlap are left out.
 
-    is_left: True for names at the left of λ₁
+    anchor: the end of a name that is at λ₁, "left" or "right"
     """
-    heights: list[float] = []
+    heights, ink_colour = list[float](), INK.colour(is_dark)
+    font, ground = {"size": 12, "color": ink_colour}, translucent(GROUNDS[is_dark], 0.75)
     distance = MIN_LABEL_DISTANCE * max((max(weight_line.weight) for weight_line in weight_lines), default=0.0)
     # Only documents with a weight at the current λ₁ have a rank, from 1; the others have None.
     for weight_line in sorted(filter(attrgetter("chosen"), weight_lines), key=attrgetter("chosen")):
@@ -110,9 +109,9 @@ def _add_labels(
         height = float(np.interp(l1, weight_line.l1[::-1], weight_line.weight[::-1], right=0.0))
         if len(heights) < 6 and all(abs(height - used) >= distance for used in heights):
             heights.append(height)
-            side = {"xanchor": "right", "xshift": -6} if is_left else {"xanchor": "left", "xshift": 6}
-            position = {"x": math.log10(l1), "y": height, "yanchor": "bottom", "showarrow": False, **side}
-            figure.add_annotation(**position, text=_line_label(weight_line), font={"size": 12, "color": ink_colour})
+            position = {"x": math.log10(l1), "y": height, "yanchor": "bottom", "showarrow": False}
+            position |= {"xanchor": anchor, "xshift": 6 if anchor == "left" else -6}
+            figure.add_annotation(**position, text=_line_label(weight_line), font=font, bgcolor=ground)
 
 
 def _line_label(weight_line: WeightLine) -> str:

@@ -83,7 +83,11 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
     A tile is a small card with a decoder's metrics and sliders; a view, such as the map, is of all answers.
     is_released: True in the run just after a slider was released
     """
-    tiles_area, bar, below = (st.container(), st.container(horizontal=True, vertical_alignment="center"), st.container())
+    tiles_area, bar, below = (
+        st.container(),
+        st.container(horizontal=True, vertical_alignment="center"),
+        st.container(),
+    )
     specs = methods("selector")
     names = list(specs)
     # A vector engine keeps the documents, so views that need all of them here are left out.
@@ -101,8 +105,7 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
     with below:
         view_area = _reserve_place(views, view_name)
     # Tiles would be of one query, and have a second slider for each λ.
-    with tiles_area:
-        tiles = st.container() if view.is_of_query else st.empty()
+    tiles = tiles_area.container() if view.is_of_query else tiles_area.empty()
     if not view.is_of_query:
         with view_area:
             view.draw(loaded, question, {}, "")

@@ -29,7 +29,8 @@ from engine.views.redundancy import Redundancy, redundancy
 
 PAIR_PX, TEXT_PX = 216, 130
 PAIR_CSS = """<style>@media (max-width: 640px) {
-  :is(.st-key-redundancy-panel, div:has(> .st-key-redundancy-panel)) {height: auto !important; max-height: none !important}}
+  :is(.st-key-redundancy-panel, div:has(> .st-key-redundancy-panel)) {
+    height: auto !important; max-height: none !important}}
 </style>"""
 MAX_SET_ROWS, MAX_COMPARED = 12, 60
 MAX_SETS = 3

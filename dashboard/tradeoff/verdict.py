@@ -239,7 +239,7 @@ def _build_columns(
     judged_texts = list(map(_format_judged, options))
     judged_column = {} if decision.judged is None else {"Judged": (judged_texts, "Share of its documents")}
     # Ends such as 46% and 206% are those of documents that nobody judged, and need a word.
-    kept_help = "Share of the baseline's mean, with its 95% interval"
+    kept_help = f"Share of {decision.baseline}'s mean, with its 95% interval"
     if decision.is_pooled:
         kept_help += ". Documents without a judgement widen it: its ends count them for and against the setting"
     return {
@@ -248,7 +248,10 @@ def _build_columns(
         f"{y_title} kept": (kept, kept_help),
         f"Keeps {decision.budget_text}": (chances, "Chance on other queries of the same kind"),
         **judged_column,
-        "Queries": (wins, f"Queries with more and with less {y_title} than the baseline; the others have as much"),
+        "Queries": (
+            wins,
+            f"Queries with more and with less {y_title} than {decision.baseline}; others: the same",
+        ),
     }
 
 

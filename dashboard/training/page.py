@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from dashboard.charts.evidence import plot_effects
 from dashboard.charts.training import plot_training
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, training_runs
@@ -26,6 +27,7 @@ from dashboard.widgets.basics import show_failure, step_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.job_panel import JobPanel, draw_run_button, draw_running
 from engine.errors import FrontierError, ParamError
+from engine.evidence.run import load_shipped
 from engine.progress import format_duration
 from engine.training.experiment import Foreseen, histories
 from engine.training.recipe import QUERY_SIDE
@@ -36,6 +38,8 @@ from engine.wording import visible
 ESTIMATES, OUTCOMES, MINE = "train.looked", "train.outcomes", "train.mine"
 """Session keys: estimates, results, and the digest of the training that its job runs."""
 OPEN_KEY, MAX_LISTED = "train.at", 12
+EXAMPLE_CLAIM = "N14"
+"""Claim of a paper on what a training brings beside its control, with our measurements."""
 
 
 def draw_training(loaded: Loaded) -> None:
@@ -82,6 +86,7 @@ def draw_training(loaded: Loaded) -> None:
     open_digest = _get_open_digest(untrained)
     if open_digest is None and request is not None:
         _draw_introduction(request)
+        _draw_example()
     if open_digest is not None:
         _draw_run(loaded, untrained, open_digest, stale=open_digest != digest)
     _draw_trainings(untrained)
@@ -120,6 +125,16 @@ def _draw_introduction(request: TrainingRequest) -> None:
         f"Trains {learns}. The best epoch on the validation queries is kept; {reported}. The control is the same start "
         "trained as long without the method: a method that does not beat it is not worth its training."
     )
+
+
+def _draw_example() -> None:
+    """Draw what a training has brought on other data: a claim that Evidence has measured."""
+    for row in load_shipped().rows:
+        if row.claim.id == EXAMPLE_CLAIM and row.ruling.effects:
+            st.caption(f"An example, claim {row.claim.id} of Evidence")
+            st.text(row.claim.sentence)
+            figure = plot_effects(row.ruling.effects, is_dark(), row.claim.find_claimed_values)
+            plot(figure, "train.example", file=row.claim.id, label=row.claim.sentence)
 
 
 def _attach_running(untrained: Loaded) -> None:

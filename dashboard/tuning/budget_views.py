@@ -22,6 +22,7 @@ from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
 from engine.evaluation.tuning.tuned import Tuned
 from engine.progress import counted
+from engine.stages import methods
 from engine.wording import visible
 
 MEMORY_KEY = "tune.frontier.memory"
@@ -105,10 +106,11 @@ def draw_after(tuned: Tuned) -> None:
             slopes.append(slope)
     with side_column:
         splits, metric = (visible(tuned.dev), visible(tuned.test or "")), f"{title_of(RELEVANT)}@{tuned.k}"
-        figure = plot_slopes(slopes, splits, tuned.objective.share, metric, is_dark())
+        baseline = methods("selector")[tuned.base.method].title
+        figure = plot_slopes(slopes, splits, tuned.objective.share, metric, baseline, is_dark())
         label = f"{metric} kept on {splits[0]} and on {splits[1]}. {tuned.status}"
         plot(figure, "tune.slopes", file="dev-test", label=label)
-        caption = "Each decoder at its best setting: what it keeps of the baseline's Recall."
+        caption = f"Each decoder at its best setting: what it keeps of {baseline}'s {title_of(RELEVANT)}."
         has_choice = any(slope.is_chosen for slope in slopes)
         st.caption(f"{caption} {'Thick: the choice.' if has_choice else NO_CHOICE}")
 

@@ -31,6 +31,7 @@ from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_frame, format_cs
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
 from engine.evaluation.tuning.tune import REPORTED_METRICS
 from engine.evaluation.tuning.tuned import Tuned, compare_on_dev, suggest_next_step
+from engine.stages import methods
 from engine.wording import percent, visible
 
 HEADING_STYLE = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
@@ -189,21 +190,22 @@ def _describe_bars(tuned: Tuned, rows: Sequence[ForestRow]) -> str:
 def _draw_report(tuned: Tuned) -> None:
     """Draw the table of the chosen setting beside the baseline, by metric, on both splits of queries."""
     rows = {comparison.metric: comparison for comparison in tuned.comparisons}
+    base_name = methods("selector")[tuned.base.method].title
     dev_name, test_name = visible(tuned.dev), visible(tuned.test or "")
     table = []
     reported = {*REPORTED_METRICS, *tuned.objective.metrics}
     for metric in filter(reported.__contains__, list_metrics(tuned.chosen)):
         table_row = {
             "Metric": f"{METRICS[metric].title}@{tuned.k}",
-            f"{dev_name}: baseline": tuned.base.mean[metric],
+            f"{dev_name}: {base_name}": tuned.base.mean[metric],
             f"{dev_name}: chosen": tuned.chosen.mean[metric],
         }
         if comparison := rows.get(metric):
             table_row |= {
-                f"{test_name}: baseline": comparison.baseline_mean,
+                f"{test_name}: {base_name}": comparison.baseline_mean,
                 f"{test_name}: chosen": comparison.mean,
                 **_format_difference_values(comparison),
-                **dict(zip(("Wins", "Ties", "Losses"), comparison.wins, strict=True)),
+                **dict(zip(("Better", "Same", "Worse"), comparison.wins, strict=True)),
             }
         table.append(table_row)
     # Only the columns of means have a split and a colon in their names.

@@ -50,7 +50,11 @@ def exploration(simulated: Simulated) -> Exploration:
         rows.append(Explored(begin + 1, end, drawn_mean, top_share))
     # With several candidates a reranker chooses the document to show among those drawn.
     reranked = simulated.variant.candidates > 1
-    sentences = [_sentence(success, "the right answer", "rounds", "the reranker's pick of the best" if reranked else "the top one")]
+    sentences = [
+        _sentence(
+            success, "the right answer", "rounds", "the reranker's pick of the best" if reranked else "the top one"
+        )
+    ]
     if (questions := simulated.by_question) is not None and len(questions.drawn):
         sentences.append(_sentence(questions, "every hop", "questions", "the top ones"))
     return Exploration(tuple(rows), tuple(sentences))
@@ -72,10 +76,10 @@ def top_success(simulated: Simulated, steps: Sequence[int]) -> tuple[float | Non
     return tuple(smoothed(feedback[:step]) for step in steps)
 
 
-def _sentence(success: Success, shown: str, unit: str, instead: str) -> str:
+def _sentence(success: Success, subject: str, unit: str, instead: str) -> str:
     """State in how many rounds or questions the drawn documents are right, and in how many the best would have been.
 
-    shown, unit, instead: what the sentence calls the right documents, the rounds, and the best documents
+    subject, unit, instead: what the sentence calls the right documents, the rounds, and the best documents
     """
-    drawn, top = (percent(share, 1) for share in success.means())
-    return f"Exploration: {shown} shown in {drawn} of {unit}; always showing {instead}, {top}."
+    drawn_share, top_share = (percent(share, 1) for share in success.means())
+    return f"Exploration: {subject} shown in {drawn_share} of {unit}; always showing {instead}, {top_share}."

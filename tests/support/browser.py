@@ -61,12 +61,14 @@ STREAMLIT_RULES = ("presentation-role-conflict", "region")
 """Rules that Streamlit's own parts break: the box for uploads, and the places of popovers."""
 MIN_TEXT_PX = 12
 SMALL_TEXTS = f"""() => {{
-    const own = node => [...node.childNodes].filter(child => child.nodeType === 3).map(child => child.textContent.trim()).join("");
+    const isText = child => child.nodeType === 3 && child.textContent.trim();
+    const own = node => [...node.childNodes].filter(isText).map(child => child.textContent.trim()).join("");
     const roots = [document, ...{ROOTS}], found = new Set();
     for (const node of roots.flatMap(root => [...root.querySelectorAll("body *, .scrub *")])) {{
         if (!own(node) || ["SCRIPT", "STYLE"].includes(node.tagName)) continue;
         const {{ width, height }} = node.getBoundingClientRect(), style = getComputedStyle(node);
-        const matrix = node instanceof SVGElement && node.getScreenCTM?.(), scale = matrix ? Math.hypot(matrix.a, matrix.b) : 1;
+        const matrix = node instanceof SVGElement && node.getScreenCTM?.();
+        const scale = matrix ? Math.hypot(matrix.a, matrix.b) : 1;
         const size = parseFloat(style.fontSize) * scale;
         if (width && height && style.visibility !== "hidden" && size < {MIN_TEXT_PX} - .05)
             found.add(`${{size.toFixed(1)}} px: ${{own(node).slice(0, 40)}}`);

@@ -25,6 +25,7 @@ def test_the_file_has_every_claim_once_and_fetches_nothing(home, tmp_path, is_fi
     links = re.findall(r'<a href="#([A-Z]\d+)"', text)
     assert sorted(links) == sorted(row.claim.id for row in load_shipped().rows)
     assert all(text.count(f'<span id="{link}"></span>') == 1 for link in links)
+    assert text.count("<main>") == 1 and text.count('class="wide"') == text.count('class="wide" tabindex="0"') > 0
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=", text)
 
 

@@ -462,7 +462,9 @@ def test_wins_and_losses_are_sorted_bars_with_both_sets():
     count = demo_counts()["dev"]
     assert len(bars["y"]) == count == len(set(bars["customdata"])) and bars["y"] == sorted(bars["y"], reverse=True)
     won, lost = sum(y > 0 for y in bars["y"]), sum(y < 0 for y in bars["y"])
-    assert f"MMR · λ 0.9 vs Top-k, Recall@10: {won} better · {count - won - lost} same · {lost} worse" in pages.texts(app)
+    assert f"MMR · λ 0.9 vs Top-k, Recall@10: {won} better · {count - won - lost} same · {lost} worse" in pages.texts(
+        app
+    )
     assert all("Only MMR · λ 0.9: " in card and "Only Top-k: " in card for card in bars["hovertext"][:won])
 
 

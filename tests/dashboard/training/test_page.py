@@ -18,10 +18,11 @@ from dashboard.services.training_request import TrainingOutcome, TrainingProgres
 from dashboard.session import address, decoders
 from dashboard.session.parameters import param_key
 from dashboard.session.query import TYPED
-from dashboard.training.page import MINE, OPEN_KEY, OUTCOMES
+from dashboard.training.page import EXAMPLE_CLAIM, MINE, OPEN_KEY, OUTCOMES
 from engine.evaluation.export_decoder import ExportContext, export_all
 from engine.evaluation.paired import format_decoder
 from engine.evaluation.splits import three_way
+from engine.evidence.run import load_shipped
 from engine.training.checkpoints import keep_run
 from engine.training.experiment import histories
 from engine.training.leakage import learnt_from
@@ -96,6 +97,11 @@ def test_what_is_said_before_training_is_of_the_form(source):
     app = page(source, **{f"train.{METHOD}.{side.name}": side.options[1]})
     assert "small adapters" not in pages.texts(app) and "the whole query encoder" in pages.texts(app)
     assert len({recipe().learns for recipe in RECIPES.values()}) == 3
+
+
+def test_before_the_first_training_a_measured_claim_is_the_example(source):
+    sentences = {row.claim.id: row.claim.sentence for row in load_shipped().rows}
+    assert sentences[EXAMPLE_CLAIM] in pages.texts(page(source))
 
 
 def test_lines_are_explained_where_there_are_some(trained):

@@ -62,7 +62,7 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     rows = {row.metric: row for row in result.comparisons}
     assert list(report["Metric"]) == [f"{t}@10" for t in ("Recall", "Comp", "nDCG", "ILAD")]
     assert list(report["test: chosen"]) == [rows[m].mean for m in ("recall", "comp", "ndcg", "ilad")]
-    assert list(report["dev: baseline"]) == [result.base.mean[m] for m in ("recall", "comp", "ndcg", "ilad")]
+    assert list(report["dev: Top-k"]) == [result.base.mean[m] for m in ("recall", "comp", "ndcg", "ilad")]
     all_dev, all_test = demo_counts()["dev"], demo_counts()["test"]
     assert f"A quick look: 20 of {all_dev} queries of dev and 20 of {all_test} queries of test" in pages.texts(app)
     assert outcome(app).tuned.as_json() == result.as_json()
