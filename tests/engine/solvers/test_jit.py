@@ -21,6 +21,7 @@ from engine.solvers import gram, jit
 from engine.solvers.greedy.lambda_path import follow_pieces
 from engine.solvers.greedy.steps import choose_picks, init_state
 told = []
+jit.INTERPRETING_SECONDS = 1e9
 for name, weight in json.loads(sys.argv[1]):
     decoder = engine.Decoder(engine.make(name, relevance_weight=weight))
     if sys.argv[2] == "warm":
@@ -38,7 +39,7 @@ with jit.compiling() if sys.argv[2] == "warm" else contextlib.nullcontext():
         (path,) = engine.path(name, space, (vectors[:1] + 0.1).astype(np.float32), k=4, **fixed)
         told.append([value.tobytes().hex() for value in vars(path.lines).values() if isinstance(value, np.ndarray)])
 gram.warm()
-codes = [len(gram.compute_products.signatures), len(choose_picks.signatures), len(follow_pieces.signatures), len(init_state.signatures)]
+codes = [len(loop.signatures) for loop in (gram.compute_products, choose_picks, follow_pieces, init_state)]
 jit.INTERPRETING_SECONDS = 0.0
 state = np.empty(3)
 with jit.interpreting():
