@@ -35,15 +35,16 @@ def draw_first_votes(loaded: Loaded, question: Question) -> None:
     ballot_column, map_column = st.columns([2, 3], gap="medium")
     with ballot_column:
         st.info("No feedback yet. Vote here: the document moves on the map.", icon=":material/thumbs_up_down:")
-        draw_ballot(loaded, question)
+        draw_ballot(loaded, question, is_offer=True)
     with map_column:
         _draw_results_map(loaded, question)
 
 
-def draw_ballot(loaded: Loaded, question: Question) -> None:
+def draw_ballot(loaded: Loaded, question: Question, is_offer: bool = False) -> None:
     """Draw the query's first results, as embedded, with this person's votes and what feedback did to their scores.
 
-    Another order would move a document away from under the button that has just been pressed.
+    is_offer: True before the first vote, until which they are grey. Another order would move a document away from under
+    the button that has just been pressed.
     """
     rows = _find_results(loaded, question).ranking.rows()
     first_rows = rows[:N_RESULTS]
@@ -54,14 +55,16 @@ def draw_ballot(loaded: Loaded, question: Question) -> None:
     own_votes = vote_buttons.find_own_votes(loaded, question)
     feedback.prepare_session(loaded)
     st.text(shorten(visible(question.text), MAX_QUERY_LENGTH))
-    with st.container(key="ballot" if own_votes else "ballot-grey", gap="xxsmall"):
+    with st.container(key="ballot-grey" if is_offer else "ballot", gap="xxsmall"):
         st.html(BALLOT_CSS)
         for rank, (row, score, score_now) in enumerate(zip(first_rows, scores, scores_now, strict=True), 1):
+            then, now = f"{score:.3f}", f"{score_now:.3f}"
+            name = shorten(name_document(loaded, row), MAX_NAME_LENGTH)
             with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-                st.text(f"{rank}  {shorten(name_document(loaded, row), MAX_NAME_LENGTH)}", width="stretch")
-                then, now = f"{score:.3f}", f"{score_now:.3f}"
-                st.text(then if then == now else f"{then} → {now}", width="content")
-                # The two stay side by side on a phone, below the name.
+                # The score below the name leaves a phone room for the buttons.
+                with st.container(width="stretch", gap=None):
+                    st.text(f"{rank}  {name}")
+                    st.caption(then if then == now else f"{then} → {now}")
                 with st.container(horizontal=True, gap="xsmall", width="content"):
                     for kind in (vote_buttons.UP, vote_buttons.DOWN):
                         step = vote_buttons.vote_step(loaded, question, row, kind, rows)

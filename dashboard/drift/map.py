@@ -178,16 +178,17 @@ def find_queries(history: DriftHistory, step: int, rows: Sequence[int]) -> dict[
                 for row, coefficient in zip(event.items, event.coefficients, strict=True):
                     if row in lines:
                         # A document moves against the gradient: towards the query where its coefficient is negative.
-                        sign = TOWARDS if coefficient < 0 else AWAY
-                        lines[row][f"{sign} {shorten(visible(event.query.text or UNNAMED_QUERY), MAX_HOVER_LENGTH)}"] += 1
+                        query_text = shorten(visible(event.query.text or UNNAMED_QUERY), MAX_HOVER_LENGTH)
+                        lines[row][f"{TOWARDS if coefficient < 0 else AWAY} {query_text}"] += 1
     return {row: _list_most(counts) for row, counts in lines.items()}
 
 
 def _list_most(counts: Counter[str]) -> list[str]:
     """Return the first lines with their counts, and how many more there are."""
-    shown = [f"{line} ({count}×)" if count > 1 else line for line, count in list(counts.items())[:MAX_HOVER_QUERIES]]
-    n_more = len(counts) - len(shown)
-    return [*shown, f"and by {counted(n_more, 'query', 'queries')} more"] if n_more else shown
+    first_counts = list(counts.items())[:MAX_HOVER_QUERIES]
+    first_lines = [f"{line} ({count}×)" if count > 1 else line for line, count in first_counts]
+    n_more = len(counts) - len(first_lines)
+    return [*first_lines, f"and by {counted(n_more, 'query', 'queries')} more"] if n_more else first_lines
 
 
 def _format_caption(layout: maps.Layout, paths: Trajectories, factor: float) -> str:

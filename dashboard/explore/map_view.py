@@ -241,8 +241,8 @@ def _describe_view(chart: CorpusMap, is_moved: bool) -> str:
     if layout.sampled:
         size_text = f"a random {len(layout):,} of {size_text}; result sets are always shown"
     return (
-        f"{describe_map(layout)}: {size_text}{moved_text}. The map keeps {chart.fidelity:.0%} of each document's {N_NEAREST} "
-        "nearest neighbours. Distances between clusters are not meaningful."
+        f"{describe_map(layout)}: {size_text}{moved_text}. The map keeps {chart.fidelity:.0%} of each document's "
+        f"{N_NEAREST} nearest neighbours. Distances between clusters are not meaningful."
     )
 
 

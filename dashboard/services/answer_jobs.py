@@ -30,6 +30,7 @@ _BODIES: Memo[str, bytes] = Memo(MAX_BODIES, len, MAX_BODY_BYTES)
 _JOBS: dict[str, Job] = {}
 _LOCK = threading.Lock()
 """Held while a request joins or leaves a job."""
+_FIRST_REQUEST = threading.Event()
 
 
 async def fetch_body(digest: str, answerable: Answerable, is_gone: Callable[[], Awaitable[bool]]) -> Job | bytes:
@@ -53,6 +54,11 @@ async def fetch_body(digest: str, answerable: Answerable, is_gone: Callable[[], 
     return job if job.result is None else job.result
 
 
+def was_asked() -> bool:
+    """Return True once a browser has asked this process for an answer: its page is there."""
+    return _FIRST_REQUEST.is_set()
+
+
 def is_busy() -> bool:
     """Return True while an answer is being computed, or waits for its turn."""
     return bool(_JOBS)
@@ -60,6 +66,7 @@ def is_busy() -> bool:
 
 def _join_job(digest: str, answerable: Answerable) -> Job:
     """Return the job that computes this answer, started if there is none; the caller counts as its subscriber."""
+    _FIRST_REQUEST.set()
     with _LOCK:
         job = _JOBS.get(digest)
         # A job that everybody has left is stopping, and gives no answer to who comes now.

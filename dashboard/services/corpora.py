@@ -7,6 +7,7 @@ import ctypes
 import gc
 import glob
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,8 +35,8 @@ MAX_LOADED_CORPORA = 3
 """Corpora that stay in memory."""
 N_WARM_SELECTORS = 2
 """Selectors of the registry that Explore runs in a new session."""
-FIRST_PAGE_SECONDS = 2.0
-"""Seconds for which a first page has the processors to itself before the warm-up begins."""
+FIRST_PAGE_SECONDS = 10.0
+"""Seconds for which the warm-up waits for a first page, which needs the processors until it asks for answers."""
 ANSWER_POLL_SECONDS = 0.2
 """Seconds between two looks at whether the warm-up would keep a visitor's answer waiting."""
 STORE_SAMPLE_SIZE = 500
@@ -550,9 +551,11 @@ def _run_warm_up(source: Source, job: Job) -> None:
     of the work waits until the corpus is loaded and its first page has its curves, as those need the cores. The encoder
     is left alone: it takes seconds to load, and only a typed query needs it.
     """
+    from engine.solvers.gram import warm as warm_products
     from engine.stages import methods
 
     kinds = [spec.cls for spec in methods("selector").values()]
+    warm_products()  # the first page needs them even where all other loops run as Python
     for kind in kinds[:N_WARM_SELECTORS]:
         if kind.is_warm():  # else compiled once the first page is drawn, which needs a core for itself
             kind.warm()
@@ -560,7 +563,10 @@ def _run_warm_up(source: Source, job: Job) -> None:
     # Short joins, so that a shutdown is not delayed by a long load.
     while loading_job.running and not job.stop.is_set():
         loading_job.join(0.2)
-    if loading_job.result is None or job.stop.wait(FIRST_PAGE_SECONDS):
+    page_deadline = time.monotonic() + FIRST_PAGE_SECONDS
+    while not answer_jobs.was_asked() and time.monotonic() < page_deadline and not job.stop.is_set():
+        job.stop.wait(ANSWER_POLL_SECONDS)
+    if loading_job.result is None or job.stop.is_set():
         return
     paths: list[Callable[[], Any]] = [partial(_compile_lambda_path, kind) for kind in kinds[:N_WARM_SELECTORS]]
     for warm_up in (*paths, *(kind.warm for kind in kinds)):

@@ -42,7 +42,7 @@ class TourStop:
     act: str  # what to do
     why: str  # what that shows
     control: str  # selector of what it is about
-    place: str = "left: anchor(left); top: anchor(top)"  # of the dot's middle at the control, in CSS
+    position: str = "left: anchor(left); top: anchor(top)"  # of the dot's middle at the control, in CSS
 
 
 SLIDER_PLACE = "left: anchor(41%); top: calc(anchor(bottom) - 1.75rem)"
@@ -75,7 +75,7 @@ def _draw_dot() -> None:
         return
     number = st.session_state.get(STOP_KEY, 0)
     stop, is_last = TOUR_STOPS[number], number + 1 == len(TOUR_STOPS)
-    st.html(TOUR_CSS.replace("ANCHOR", stop.control).replace("PLACE", stop.place))
+    st.html(TOUR_CSS.replace("ANCHOR", stop.control).replace("PLACE", stop.position))
     # One label for all stops: Streamlit closes a popover whose label changes.
     with st.container(key="tour"), st.popover("Tour", key="tour.dot"):
         st.markdown(f"**{number + 1} of {len(TOUR_STOPS)} · {stop.act}.** {stop.why}", width="content")

@@ -57,15 +57,17 @@ def _draw_decodable(loaded: Loaded, question: Question | None) -> None:
     The elastic net is the selector that gives documents weights; those with a weight are its set.
     """
     theorem_column, proposition_column = st.columns(2, gap="large")
+    with theorem_column:
+        _draw_theorem()
     # The proposition needs no corpus and comes at once, while the theorem's proof may wait for the compiler.
     with proposition_column:
         _draw_proposition()
     with theorem_column:
-        _draw_theorem(loaded, question)
+        _prove_theorem(loaded, question)
 
 
-def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
-    """Draw Theorem 1 of the NNN paper, and its numerical proof for the current query.
+def _draw_theorem() -> None:
+    """Draw Theorem 1 of the NNN paper.
 
     It says that the elastic net (NNN) can return the k best documents for any k, at some penalties λ₁ and λ₂.
     """
@@ -74,6 +76,10 @@ def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
         "For any k there are λ₁ and λ₂ at which exactly the k best documents get a weight: the elastic net can return "
         "whatever a ranking by score returns. Assumes unit vectors and no tie at k."
     )
+
+
+def _prove_theorem(loaded: Loaded, question: Question | None) -> None:
+    """Draw the numerical proof of Theorem 1 for the current query, and grey boxes until it is there."""
     if question is None:
         st.info("Pick a query to prove this for its k best documents.")
         return

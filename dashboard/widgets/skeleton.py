@@ -48,9 +48,9 @@ def draw_first(container: str, rows: Rows, until: str) -> Any:
     container: key of the container that they stand for; until: selector of the part of it that takes long, before
     which the rest is hidden. Later runs draw none: a page that is there must not blink.
     """
-    slot, drawn = st.empty(), st.session_state.setdefault(DRAWN_KEY, set())
-    if container not in drawn:
-        drawn.add(container)
+    slot, drawn_pages = st.empty(), st.session_state.setdefault(DRAWN_KEY, set())
+    if container not in drawn_pages:
+        drawn_pages.add(container)
         hidden = f".stMain:has({until}) .frontier-skeleton, .stMain:not(:has({until})) .st-key-{container}"
         slot.html(format_skeleton(rows, f"{hidden} {{display: none}}"))
     return slot

@@ -173,3 +173,11 @@ def build_ranking(c: Candidates, picks: np.ndarray, gains: np.ndarray, columns: 
     """
     device = c.relevance.device
     return Ranking(torch.tensor(picks, device=device), torch.tensor(gains, device=device), list_infos(columns))
+
+
+def warm() -> None:
+    """Compile the loops of this module that never run as Python, or load them from disk.
+
+    Numba compiles one loop at a time: a page that needs these must not wait for another one's fifteen seconds.
+    """
+    Gram(torch.eye(8)).score_queries(torch.eye(8)[:1])

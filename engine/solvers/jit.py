@@ -35,7 +35,7 @@ MAXIMUM_FLAGS = {"nnan", "nsz"}
 """Loops that look for a largest number run in lanes; no number changes."""
 
 INTERPRETING_SECONDS = 4.0
-"""After so many seconds of loops run as Python in this process it is time to compile them."""
+"""After so many CPU seconds of loops run as Python in this process it is time to compile them."""
 
 Compiled = Callable[..., Any]
 _interpreting: ContextVar[bool] = ContextVar("interpreting", default=False)
@@ -160,7 +160,7 @@ def interpreting() -> Iterator[None]:
     Numba lets only one do at a time, Python goes on.
     """
     is_patient = _interpreted_seconds[0] < INTERPRETING_SECONDS or bool(_compiling_threads)
-    token, start_time = _interpreting.set(is_patient), time.perf_counter()
+    token, start_time = _interpreting.set(is_patient), time.thread_time()
     try:
         with np.errstate(all="ignore"):
             yield
@@ -168,7 +168,7 @@ def interpreting() -> Iterator[None]:
         _interpreting.reset(token)
         # The cache holds the loops that have run as Python; without any, the block took no time for them.
         if _python_namespace.cache_info().currsize:
-            _interpreted_seconds[0] += time.perf_counter() - start_time
+            _interpreted_seconds[0] += time.thread_time() - start_time
 
 
 @contextmanager

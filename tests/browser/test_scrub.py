@@ -53,7 +53,7 @@ def slider(page, label):
 def test_a_tile_says_that_its_curve_is_being_computed_until_it_is_there(page, server):
     """On a new machine that takes seconds, in which the page looked finished."""
     held = []
-    page.route("**/answers/**", held.append)
+    page.route("**/answers/**", lambda route: held.append(route))
     page.goto(f"{server}/?v=1&corpus=numpy-api&decoders=top_k,mmr")
     tile = page.get_by_role("group", name="MMR")
     tile.get_by_text("computing every λ").wait_for(timeout=WAIT)

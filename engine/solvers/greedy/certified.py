@@ -122,8 +122,8 @@ def select_greedily(
 
     All picks are exact: none outside the candidates looked at could have been better. A small corpus is solved on its
     inner products, a large one by pools of its best candidates. kind, floor: the method and its noise threshold, see
-    `steps`; window: only the last so many picks count, None for all. gain: the score at the moment of the pick; info: candidates;
-    pool, the largest there was; passes over the candidates after that for relevance; close_calls, number of
+    `steps`; window: only the last so many picks count, None for all. gain: the score at the moment of the pick; info:
+    candidates; pool, the largest there was; passes over the candidates after that for relevance; close_calls, number of
     picks that no pool decided, so that all candidates whose bounds reach the best gain were compared; certified, always
     True; past_rank, the rank of the first pick that is a combination of earlier ones (dpp and ssd), else None.
     """

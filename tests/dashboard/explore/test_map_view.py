@@ -43,6 +43,7 @@ def shown(loaded, monkeypatch):
         return live_plot.Picked()
 
     monkeypatch.setattr(map_view, "plot", plot)
+
     def show(names=("top_k", "mmr"), loaded=loaded, **session):
         asked = question_of(loaded)
         return draw_view(MAP, loaded, asked, answers_of(loaded, asked, names), **{"map.way": "PCA", **session}), given
@@ -109,7 +110,9 @@ def test_a_vote_moves_its_documents_on_the_map_as_embedded(shown, loaded):
 
     def look(given):
         *documents, _ = traces(given)
-        points = {int(row): (x, y) for trace in documents for row, x, y in zip(trace.customdata, trace.x, trace.y, strict=True)}
+        points = {}
+        for trace in documents:
+            points |= dict(zip(map(int, trace.customdata), zip(trace.x, trace.y, strict=True), strict=True))
         return points, given["key"], given["figure"]["layout"]["uirevision"], given["overlay"].data["clusters"]
 
     vectors = loaded.space.embeddings.vectors.clone()

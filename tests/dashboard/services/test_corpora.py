@@ -149,22 +149,28 @@ def test_what_the_first_page_asks_is_made_ready_first(loads, monkeypatch, compil
     monkeypatch.setattr(
         "engine.stages.methods", lambda _: {name: kind(name) for name in ("top_k", "mmr", "ssd", "nnn")}
     )
-    monkeypatch.setattr(corpora, "FIRST_PAGE_SECONDS", 0)
+    # Until a page asks, or none comes for so long, the rest waits.
+    asked = threading.Event()
+    monkeypatch.setattr(answer_jobs, "was_asked", asked.is_set)
+    monkeypatch.setattr(corpora, "FIRST_PAGE_SECONDS", patient(60))
     monkeypatch.setattr(corpora, "_compile_lambda_path", lambda kind: made.append("path"))
+    monkeypatch.setattr("engine.solvers.gram.warm", lambda: made.append("products"))
     monkeypatch.setattr(corpora, "freeze_heap", lambda: made.append("settled"))
     loaded = SimpleNamespace()
     loads[1]["slow"] = threading.Event()
     monkeypatch.setattr(corpora, "_load_corpus", lambda chosen, job: loads[1]["slow"].wait(patient(60)) and loaded)
     corpora.warm_selectors(Source("slow"))
     until(lambda: corpora.find_loading_job(Source("slow")) is not None)
-    first = ["top_k", "mmr"] if compiled else []
+    first = ["products", "top_k", "mmr"] if compiled else ["products"]
     until(lambda: made == first)
     assert corpora.find_loading_job(Source("slow")).running, "while the corpus is read"
     looks = iter([True, True])
     monkeypatch.setattr(answer_jobs, "is_busy", lambda: made.append("waits") or next(looks, False))
     loads[1]["slow"].set()
+    until(lambda: made == [*first, "settled"])
+    asked.set()
     until(lambda: made.count("settled") == 2)
-    assert made.count("waits") == 2 + 6 and made[len(first) + 1 :][:3] == 3 * ["waits"], "a visitor's answer comes first"
+    assert made.count("waits") == 2 + 6 and made[len(first) + 1 :][:3] == 3 * ["waits"], "visitors' answers come first"
     made[:] = [each for each in made if each != "waits"]
     assert made == [*first, "settled", "path", "path", "top_k", "mmr", "ssd", "nnn", "settled"], "the load settles too"
 

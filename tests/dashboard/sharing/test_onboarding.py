@@ -52,4 +52,4 @@ def test_the_dot_is_anchored_at_the_control_of_its_stop(settings):
     for number, stop in enumerate(onboarding.TOUR_STOPS):
         app = screen("explore", **{onboarding.STOP_KEY: number})
         (css,) = (html.value for html in app.get("html") if "anchor-name" in html.value)
-        assert f"{stop.control} {{anchor-name: --tour}}" in css and stop.place in css
+        assert f"{stop.control} {{anchor-name: --tour}}" in css and stop.position in css
