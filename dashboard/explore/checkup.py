@@ -63,6 +63,11 @@ class CheckUpResult:
         """Result in a sentence or two."""
         return headline(self.check_up, self.query_texts, self.n_queries, self.with_documents)
 
+    @property
+    def worst_id(self) -> str:
+        """Id of the query, or of the document, whose results repeat each other most; the headline names it."""
+        return self.vectors.ids[int(self.check_up.order[0])]
+
 
 def find_check_up(loaded: Loaded, k: int, depth: int | None) -> CheckUpResult | None:
     """Return the check-up: how much many queries' results repeat each other; None if it needs a job.

@@ -21,7 +21,7 @@ def headline(checked: CheckUp, texts: tuple[str, ...], n_asked: int, documents: 
     n_checked = len(checked)
     query_text = counted(n_checked, "document asked as a query", "documents asked as queries")
     if not documents:
-        query_text = ("your " if n_checked == n_asked else "") + counted(n_checked, "query", "queries")
+        query_text = counted(n_checked, "query", "queries")
     sample_text = "" if n_checked == n_asked else f" (a random sample of {n_asked:,})"
     top_text = f"the top {checked.rows.shape[1]}"
     if not checked.n_redundant:

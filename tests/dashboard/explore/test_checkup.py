@@ -39,7 +39,7 @@ def test_every_query_of_the_split_has_a_square_the_most_redundant_first():
     counts = data["base"]["pairs"]
     assert len(data["titles"]) == len(counts) == len(queries) and data["size"] == 10
     assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
-    assert f"of your {len(queries)} queries the top 10 holds near-duplicates" in data["headline"]
+    assert f"of {len(queries)} queries the top 10 holds near-duplicates" in data["headline"]
     assert f"({counts[0]} pairs)" in data["headline"] and not data["shown"]
 
 

@@ -50,7 +50,8 @@ def test_a_view_has_places_of_its_own_and_empties_those_of_others(view, n_places
     """The browser keeps a part that has another view's place, when the run that ends the old one is cut off."""
     app = screen("explore", view=view)
     shared = n_places - 2  # that of the tiles, on a view of all queries
-    assert len(app.get("empty")) == 2 * (len(VIEWS) - 1) + shared
+    skeleton = 1  # that of the grey boxes before a first page
+    assert len(app.get("empty")) == 2 * (len(VIEWS) - 1) + shared + skeleton
 
 
 def test_what_a_slider_shows_is_what_its_release_gives():
@@ -115,6 +116,8 @@ def test_j_and_k_go_to_the_next_query_and_back():
         app = emit(app, TILES_KEY, "stepped", way)
         assert next(b for b in app.selectbox if b.key == asked.key).index == index
         assert (component(app, TILES_KEY)["query"] == first) == (index == 0)
+        # The sentence about all queries stands over the query that it names.
+        assert bool(component(app, TILES_KEY)["headline"]) == (index == 0)
 
 
 def test_a_row_is_opened_and_closed_from_its_list():

@@ -23,13 +23,13 @@ def checked(pairs):
 
 def test_it_says_how_many_and_which_most():
     said = headline(checked([0, 12, 1]), ("a", "hide readings", "c"), 3)
-    assert said == "On 67% of your 3 queries the top 10 holds near-duplicates. Worst: hide readings (12 pairs)."
+    assert said == "On 67% of 3 queries the top 10 holds near-duplicates. Worst: hide readings (12 pairs)."
     one = headline(checked([1]), ("x" * 200,), 1)
-    assert one.startswith("On 100% of your 1 query the top 10") and one.endswith("… (1 pair).") and len(one) < 160
+    assert one.startswith("On 100% of 1 query the top 10") and one.endswith("… (1 pair).") and len(one) < 160
 
 
 def test_it_says_what_was_asked():
-    assert headline(checked([0, 0]), ("a", "b"), 2) == "None of your 2 queries has near-duplicates in the top 10."
+    assert headline(checked([0, 0]), ("a", "b"), 2) == "None of 2 queries has near-duplicates in the top 10."
     sample = headline(checked([0, 2]), ("a", "b"), 3000)
     assert sample.startswith("On 50% of 2 queries (a random sample of 3,000) the top 10")
     documents = headline(checked([0, 2]), ("a", "b"), 9, documents=True)
