@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, read_column
-from dashboard.charts.palette import GREY, GROUNDS, INK, PALETTE, method_style, translucent
+from dashboard.charts.palette import GREY, GROUNDS, INK, method_style, translucent
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -67,31 +67,31 @@ def plot_weights(
     return apply_layout(figure)
 
 
-def plot_convergence(rows: Sequence[ConvergenceRow], selector: str, set_size: int, is_dark: bool) -> Figure:
+def plot_convergence(rows: Sequence[ConvergenceRow], set_size: int, is_dark: bool) -> Figure:
     """Plot how close the iterative solver FISTA comes to the exact answer, over its number of steps T.
 
-    rows: the exact answer first, then a row per number of steps. The KKT residual, on the right axis, is 0 at
-    the exact answer.
+    rows: the exact answer first, then a row per number of steps. Below stands the KKT residual, which is 0 at the exact
+    answer.
     """
-    figure, line_colour, ink_colour = new_figure(), method_style(selector).colour(is_dark), INK.colour(is_dark)
-    # Two of the palette's blues differ in contrast: each page has the legible one.
-    blue = PALETTE[6 if is_dark else 1].colour(is_dark)
+    figure, ink_colour, grey = new_figure(), INK.colour(is_dark), GREY[is_dark]
     exact_row, steps = rows[0], rows[1:]
+    # No hue: those of the decoders mean decoders.
     curves = [
-        (f"same top {set_size} as exact", "same_set", guide(ink_colour) | {"width": 1.5}, "y"),
-        ("KKT residual", "residual", {"color": blue, "width": 1.5}, "y2"),
+        (f"same top {set_size} as exact", "same_set", {"color": grey, "width": 2}, "y"),
+        ("KKT residual / best score", "residual", {"color": ink_colour, "width": 1.5, "dash": "dot"}, "y2"),
     ]
     if exact_row.comp is not None:
-        curves.insert(0, (f"Comp@{set_size}", "comp", {"color": line_colour, "width": 2}, "y"))
-        line = guide(line_colour, "dash") | {"width": 1.5}
-        figure.add_hline(y=exact_row.comp, line=line, annotation_text=f"exact {exact_row.comp:.3f}")
+        curves.insert(0, (f"Comp@{set_size}", "comp", {"color": ink_colour, "width": 2}, "y"))
+        figure.add_hline(
+            y=exact_row.comp, line=guide(ink_colour, "dash"), annotation_text=f"exact {exact_row.comp:.3f}"
+        )
     for title, quantity, line, axis in curves:
         y = read_column(steps, quantity)
         figure.add_scatter(x=read_column(steps, "steps"), y=y, name=title, line=line, yaxis=axis, mode="lines+markers")
-    figure.update_xaxes(type="log", title="steps T", dtick=1)
-    right_axis = {"side": "right", "overlaying": "y", "showgrid": False, "title": "residual / best score"}
-    log_axis = {"type": "log", "dtick": 1, "exponentformat": "power"}
-    figure.update_layout(yaxis={"range": [0, 1.02], "title": "share of queries"}, yaxis2=right_axis | log_axis)
+    figure.update_xaxes(type="log", title="steps T", dtick=1, anchor="y2")
+    above = {"range": [0, 1.02], "title": "share of queries", "domain": [0.42, 1]}
+    below = {"type": "log", "dtick": 2, "exponentformat": "power", "title": "residual", "domain": [0, 0.32]}
+    figure.update_layout(yaxis=above, yaxis2=below | {"anchor": "x"})
     return apply_layout(figure, **legend_below(-0.25))
 
 

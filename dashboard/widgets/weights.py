@@ -34,7 +34,7 @@ NO_WEIGHT_TEXT = "Nothing was retrieved, so there is no weight to show."
 L1_AXIS_RANGE = (0.001, 1.0)
 """Ends of the λ₁ axis, unless the current λ₁ is outside."""
 MAX_SOLVER_QUERIES, SOLVER_K = 100, 5
-"""Number of test queries, and the paper's k, for the comparison of solvers."""
+"""Number of labelled queries, and the paper's k, for the comparison of solvers."""
 MAX_CACHED_PATHS = 8
 STEPS_PURPOSE = "steps"
 
@@ -105,19 +105,21 @@ def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         st.caption("With labelled queries, the steps would be measured against the exact answer here.")
         return
 
+    queries_text = counted(len(queries), "labelled query", "labelled queries")
+
     def draw_steps(measured: Sequence[Any]) -> None:
         """Draw the solver's error over its steps, once the exact answer and one number of steps are measured."""
         # The exact answer is the first one.
         if len(measured) < 2:
             return
-        figure = plot_convergence(measured, name, SOLVER_K, is_dark())
+        figure = plot_convergence(measured, SOLVER_K, is_dark())
         plot(figure, "steps.chart", file="steps", label="Steps of FISTA against the minimiser")
         st.caption(
-            f"{counted(len(queries), 'test query', 'test queries')} · λ₁ = {l1:.3g}, λ₂ = {l2:g} · the exact answer "
-            f"has {measured[0].support:.1f} documents on average · residual: median, as a share of the best score"
+            f"{queries_text} · λ₁ = {l1:.3g}, λ₂ = {l2:g} · the exact answer has "
+            f"{measured[0].support:.1f} documents on average · residual: median, as a share of the best score"
         )
 
-    run_label = f"Run on {counted(len(queries), 'test query', 'test queries')}"
+    run_label = f"Run on {queries_text}"
     title = f"λ₁ = {l1:.3g}, λ₂ = {l2:g} of {loaded.space.embeddings.digest[:8]}"
     measured = JobPanel(
         purpose=STEPS_PURPOSE,

@@ -1,8 +1,10 @@
-"""Weights along λ₁: where the names of documents stand."""
+"""Weights along λ₁: where the names of documents stand; steps of the solver: each unit has an axis of its own."""
 
 import pytest
 
-from dashboard.charts.weights import plot_weights
+from dashboard.charts.palette import PALETTE
+from dashboard.charts.weights import plot_convergence, plot_weights
+from engine.evaluation.studies.fista_convergence import ConvergenceRow
 from engine.views.sets import WeightLine
 
 SPAN = (0.001, 1.0)
@@ -25,3 +27,18 @@ def test_names_stand_on_the_longer_side_of_the_current_penalty(l1, anchor):
     assert [note.text for note in names] == ["numpy.ma.masked_outside ✓", "numpy.std"]
     assert {note.xanchor for note in names} == {anchor}
     assert all(note.font.size >= 12 for note in names) and figure.layout.xaxis.dtick == 1
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_residuals_stand_below_the_shares_and_no_line_has_a_decoders_hue(is_dark):
+    states = [(None, 0.0, 1.0, 0.6), (1, 0.3, 0.2, 0.4), (50, 1e-4, 0.9, 0.6)]
+    rows = [ConvergenceRow(steps, residual, same, same, 5.0, comp) for steps, residual, same, comp in states]
+    figure = plot_convergence(rows, 5, is_dark)
+    shares, residuals = figure.layout.yaxis.domain, figure.layout.yaxis2.domain
+    assert residuals[1] < shares[0] and figure.layout.yaxis2.overlaying is None
+    comp, same, residual = figure.data
+    assert (comp.name, comp.yaxis, comp.y) == ("Comp@5", "y", (0.4, 0.6))
+    assert (same.name, same.yaxis, same.y) == ("same top 5 as exact", "y", (0.2, 0.9))
+    assert (residual.yaxis, residual.y) == ("y2", (0.3, 1e-4)) and "residual" in residual.name
+    hues = {style.colour(is_dark) for style in PALETTE[1:]}
+    assert not hues & {line.line.color for line in figure.data}
