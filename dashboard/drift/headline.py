@@ -4,7 +4,7 @@ import streamlit as st
 
 from dashboard.drift.history import DriftHistory
 from engine.drift.measures import Drift
-from engine.views.drift import conclusions
+from engine.views.drift import conclusions, describe_shift
 
 HEALTH_LIGHTS = {
     "green": ("green", ":material/favorite:"),
@@ -24,12 +24,14 @@ def draw_state(history: DriftHistory, step: int) -> None:
     """
     measured = [drift for drift in history.drifts if drift.step <= step]
     badges = [] if history.is_live else [":violet-badge[:material/science: Simulated]"]
+    shift_text = None
     # A job may still measure, the newest steps first.
     if measured:
         drift = max(measured, key=lambda candidate: candidate.step)
         badges += _format_lights(drift)
         badges += [f"{history.describe(drift.step).capitalize()}.", *conclusions(drift)]
-    st.markdown(" ".join(badges), help=" ".join(filter(None, [history.note, HEALTH_HELP])))
+        shift_text = describe_shift(drift)
+    st.markdown(" ".join(badges), help=" ".join(filter(None, [history.note, shift_text, HEALTH_HELP])))
 
 
 def _format_lights(drift: Drift) -> list[str]:

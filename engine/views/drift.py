@@ -397,6 +397,13 @@ def regret(simulated: Simulated, max_points: int = MAX_CURVE_POINTS) -> RegretLi
     return RegretLines(tuple((round_index + 1).tolist()), regret_lines, tuple(notes), rate, corollary)
 
 
+def describe_shift(measured: Drift) -> str | None:
+    """Say how far all documents moved together, if that is worth a word."""
+    if measured.shift <= MIN_REPORTED_SHIFT:
+        return None
+    return f"All moved together by {decimal(measured.shift)}, which changes no ranking."
+
+
 def conclusions(measured: Drift) -> tuple[str, ...]:
     """Say in sentences how far documents moved, how answers changed, and what to watch out for."""
     if measured.q99 == 0 and not measured.movers:
@@ -404,8 +411,6 @@ def conclusions(measured: Drift) -> tuple[str, ...]:
     figures = [f"median {decimal(measured.median)}", f"99th percentile {decimal(measured.q99)}"]
     figures += [f"maximum {decimal(measured.movers[0].distance)}"] if measured.movers else []
     sentences = [f"Movement: {', '.join(figures)}."]
-    if measured.shift > MIN_REPORTED_SHIFT:
-        sentences.append(f"All moved together by {decimal(measured.shift)}, which changes no ranking.")
     if measured.churn is not None:
         changed = f"{DEPTH * measured.churn:.2g} of {DEPTH} results changed per query"
         sentences.append(f"On average {changed} ({percent(measured.churn, 1)}).")

@@ -1,5 +1,6 @@
 """The drift page's columns and arrows, and two encoders' drift on one map."""
 
+import dataclasses
 import threading
 
 import numpy as np
@@ -219,6 +220,13 @@ def test_conclusions_are_computed(found):
     long[:3] = 3 * unit(probes.vectors.numpy().mean(0))
     told = views.conclusions(drift(beginning(found.begun, probes), long, ball=False))
     assert "a few documents crowd the results" in told[-2] and "has length 3.00" in told[-1]
+
+
+def test_a_common_shift_is_told_apart_from_the_conclusions(found):
+    still, moved = (dataclasses.replace(found.checkpoints[-1].drift, shift=shift) for shift in (0.0, 0.25))
+    assert views.describe_shift(still) is None
+    assert views.describe_shift(moved) == "All moved together by 0.250, which changes no ranking."
+    assert views.conclusions(still) == views.conclusions(moved)
 
 
 def list_values(line):
