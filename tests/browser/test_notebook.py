@@ -1,15 +1,13 @@
 """The notebook's widget in a browser, by the model that anywidget hands it: two on one page, and what they report."""
 
 import json
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 
 import engine
 from support.browser import MARKS
+from support.file_server import serve_files
 
 pytest.importorskip("anywidget")
 from dashboard.notebook import explore
@@ -36,13 +34,6 @@ LISTS = """name => [...document.getElementById(name).firstChild.shadowRoot.query
         .map(row => `d${row.dataset.row}`))"""
 
 
-class Files(SimpleHTTPRequestHandler):
-    """A folder, without a line for each request."""
-
-    def log_message(self, *_):
-        """Print nothing."""
-
-
 @pytest.fixture
 def explorer():
     random = np.random.default_rng(3)
@@ -58,14 +49,12 @@ def opened(page, explorer, tmp_path):
     (tmp_path / "widget.js").write_text(explorer._esm, encoding="utf-8")
     html = PAGE.replace("STATE", json.dumps(state).replace("<", "\\u003c")).replace("BACKGROUND", "#111")
     (tmp_path / "index.html").write_text(html, encoding="utf-8")
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(tmp_path))) as served:
-        threading.Thread(target=served.serve_forever, daemon=True).start()
-        page.goto(f"http://127.0.0.1:{served.server_port}/")
+    with serve_files(tmp_path) as address:
+        page.goto(f"{address}/")
         page.wait_for_function(
             "document.getElementById('b').firstChild?.shadowRoot.querySelectorAll('.document').length"
         )
         yield page
-        served.shutdown()
 
 
 def test_drag_moves_one_widget_alone_and_tells_the_kernel_once_released(opened, explorer):

@@ -1,9 +1,5 @@
 """The scripts of views and plots in a real browser, by themselves, against values packed by hand and the engine's."""
 
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,6 +9,7 @@ from engine.evaluation.choice_calibration import Calibration
 from engine.evaluation.decision import SURE_CHANCE
 from engine.evaluation.loss_model import LossEstimate
 from support.browser import MARKS
+from support.file_server import serve_files
 
 pytestmark = MARKS
 PACKED = {
@@ -38,19 +35,10 @@ EXACT = PACKED | {
 SAMPLED = PACKED | {"stops": [1, 2, 5, 6], "ends": None, "which": [0, 1, 2, 2], "why": "no path"}
 
 
-class Files(SimpleHTTPRequestHandler):
-    """The scripts' folder."""
-
-    def log_message(self, *_):
-        """Nothing: the test's output is its own."""
-
-
 @pytest.fixture(scope="module")
 def folder():
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(MODULE_FOLDER))) as served:
-        threading.Thread(target=served.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{served.server_port}"
-        served.shutdown()
+    with serve_files(MODULE_FOLDER) as address:
+        yield address
 
 
 @pytest.fixture

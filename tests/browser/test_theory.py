@@ -15,7 +15,7 @@ def test_every_view_draws_and_the_support_follows_the_query(page, server):
     page.goto(f"{server}/theory")
     support = page.get_by_text(SUPPORT)
     support.wait_for(timeout=2 * WAIT)
-    assert "Proved" in page.get_by_test_id("stMain").inner_text()
+    until(page, lambda: "Proved" in page.get_by_test_id("stMain").inner_text())
     first_support, angle = support.inner_text(), page.get_by_label("φ · angle").locator("input[type=range]").first
     if not angle.count():
         angle = page.locator("input[type=range][max='90']")

@@ -49,6 +49,6 @@ def test_sparklines_have_fixed_axes_their_alarm_and_grey_noise():
         assert figure.layout.yaxis.range == pytest.approx((0.6764, 0.8036))
         assert figure.layout.yaxis2.range == pytest.approx((-0.03, 1.03))
         said = figure.layout.annotations[0].text
-        assert change in said and ("span" in said) == grey
+        assert change in said and ("color:" in said) == grey
         assert [line.y0 for line in figure.layout.shapes if line.y0 == line.y1] == [0.773]
     assert len(set(figure.data[0].marker.color)) == 2 and len(set(figure.data[1].marker.color)) == 1
