@@ -23,8 +23,8 @@ ANCHOR {anchor-name: --tour}
   .st-key-tour {position-anchor: --tour; inset: auto; PLACE; translate: -.75rem -.75rem;
     position-visibility: anchors-visible}}
 .st-key-tour [data-testid=stPopover] button {width: 1.5rem; min-width: 0; min-height: 1.5rem; padding: 0; border: 0;
-  background: none; overflow: hidden}
-.st-key-tour [data-testid=stPopover] button > * {position: absolute; opacity: 0}
+  background: none; overflow: hidden; position: relative}
+.st-key-tour [data-testid=stPopover] button > * {position: absolute; opacity: 0; pointer-events: none}
 .st-key-tour [data-testid=stPopover] button::before {content: ""; width: .75rem; height: .75rem; border-radius: 50%;
   background: var(--st-primary-color, #4F46E5); box-shadow: 0 0 0 2px light-dark(#fff, #0e1117)}
 .st-key-tour [data-testid=stPopover] button:is(:hover, :focus-visible)::before {width: 1rem; height: 1rem}

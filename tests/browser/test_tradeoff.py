@@ -31,6 +31,10 @@ STRUCK = f"""() => {{
 }}"""
 """Names on the chart that the budget's line strikes through."""
 DOT = "() => document.querySelector('.frontier-dot').style.transform"
+UNREACHED_LINKS = """() => [...document.querySelectorAll('[data-testid=stTopNavLink]')].filter(link => {
+    const { left, top, width, height } = link.getBoundingClientRect(), shares = [.1, .3, .5, .7, .9];
+    return shares.some(share => !link.contains(document.elementFromPoint(left + share * width, top + height / 2)));
+}).map(link => link.textContent)"""
 LINE = "() => Number(document.querySelector('.frontier-level').getAttribute('aria-valuenow'))"
 LOOKS = f"""() => {{
     const plot = document.querySelector('{PLOT}');
@@ -234,7 +238,8 @@ def test_the_dot_runs_along_the_curve_under_the_finger(page, server):
     handle.scroll_into_view_if_needed()
     page.wait_for_function("[...frontier.paths?.values() ?? []].some(Boolean)", timeout=WAIT)
     dot, query_kind = (page.locator(f".st-key-{key}").bounding_box() for key in ("tour", "header-kind"))
-    assert dot["width"] <= 24 and abs(dot["x"] + 12 - query_kind["x"]) < 2, "at its control, and over nothing"
+    assert dot["width"] <= 24 and abs(dot["x"] + 12 - query_kind["x"]) < 2, "at its control"
+    assert page.evaluate(UNREACHED_LINKS) == [], "and over nothing"
     idle(page)
     box, n_sent_before, places, sets = handle.bounding_box(), len(sent), set(), set()
     first_ranges, heading = page.evaluate(RANGES), page.locator(".setting strong")
