@@ -252,6 +252,7 @@ def test_numbers_are_written_in_the_one_style(run_js):
     assert written == ["0.149", "−0.50", "–", "−0.25", "0.001"]
     assert run_js("[0.5, -0.022, 0.0004, -0.0004].map(v => signed(v))") == [
         "+0.500", "−0.022", "±0", "±0"]  # fmt: skip
+    assert run_js("[changed(0.357, 0.144, 2), changed(0.144, 0.144, 2)]") == ["+0.22", "±0"], "as 0.36 and 0.14 differ"
     assert run_js("[counted(1, 'set'), counted(0, 'set'), counted(2, 'query', 'queries')]") == [
         "1 set", "0 sets", "2 queries"]  # fmt: skip
     colours = run_js("[-1, 0, 0.5, 1, 2].map(heat)")

@@ -18,6 +18,9 @@ export function signed(value, digits = 3) {
   return Number(text) ? (value < 0 ? "−" : "+") + text : "±0";
 }
 
+// The difference of two figures as they are printed: unrounded ones would not add up for a reader.
+export const changed = (value, base, digits) => signed(Number(value.toFixed(digits)) - Number(base.toFixed(digits)), digits);
+
 export const counted = (count, singular, plural = `${singular}s`) => `${count} ${count === 1 ? singular : plural}`;
 
 // A value of a slider with all its digits.

@@ -1,7 +1,7 @@
 // A tile for each decoder: sliders with their effects, figures and redundancy; beside them the query's own frontier.
 
 import {
-  Answers, MIN_RELEVANCE_SHARE, announce, counted, findAtDiversity, findMostDiverse, hub, inside, isOnTopic, make, nearest, need, number, path, setting, signed,
+  Answers, MIN_RELEVANCE_SHARE, announce, changed, counted, findAtDiversity, findMostDiverse, hub, inside, isOnTopic, make, nearest, need, number, path, setting,
   stage, styled, thumbnail,
 } from "./parts.js";
 
@@ -236,7 +236,7 @@ class Tile {
     const isCompared = !this.given.baseline, hasDots = judged && judged <= 5;
     this.right.hidden = !judged;
     if (judged) this.right.innerHTML = `<b>${hasDots ? "●".repeat(set.found) + "○".repeat(Math.max(0, judged - set.found)) : ""} ${set.found} of ${judged}</b> relevant`;
-    const delta = (value, baseValue) => (isCompared && baseValue !== null && value !== null ? ` <span>${signed(value - baseValue, 2)}</span>` : "");
+    const delta = (value, baseValue) => (isCompared && baseValue !== null && value !== null ? ` <span>${changed(value, baseValue, 2)}</span>` : "");
     this.figures.innerHTML =
       `<span title="Diversity (ILAD): mean of 1 − cosine over all pairs; 0 = all the same">Diversity <b>${number(set.diversity, 2)}</b>${short ? "" : delta(set.diversity, base.diversity)}</span>` +
       `<span title="Mean cosine of the set's documents with the query">Relevance <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
@@ -401,9 +401,9 @@ class Tiles {
     if (base.answers.packed.unmeasured || set.answers.packed.unmeasured) lead.textContent = base.answers.packed.unmeasured || set.answers.packed.unmeasured;
     if (touched.given.baseline) return;
     const found = !judged ? "" : `, ${set.found} of ${judged} relevant` + (set.found === base.found ? "" : ` instead of ${base.found}`);
-    const gained = set.diversity === null || base.diversity === null ? "" : `${signed(set.diversity - base.diversity, 2)} diversity for `;
+    const gained = set.diversity === null || base.diversity === null ? "" : `${changed(set.diversity, base.diversity, 2)} diversity for `;
     lead.after(make(this.said, "span", "", {
-      text: `${touched.title}${touched.written ? ` · ${touched.written}` : ""}: ${gained}${signed((set.relevance ?? 0) - base.relevance, 2)} relevance${found}.`,
+      text: `${touched.title}${touched.written ? ` · ${touched.written}` : ""}: ${gained}${changed(set.relevance ?? 0, base.relevance ?? 0, 2)} relevance${found}.`,
     }));
   }
 
@@ -437,7 +437,7 @@ class Tiles {
     this.advice.hidden = !advised;
     if (!advised) return;
     advised.value = advised.piece.at ?? inside(advised.piece.from, advised.piece.to);
-    this.advice.textContent = `Try ${advised.tile.title} · ${advised.slider.given.symbol} ${setting(advised.value)}`;
+    this.advice.textContent = `For this query: ${advised.tile.title} ${advised.slider.given.symbol} ${setting(advised.value)}`;
     const relevant = this.data.judged ? `at least ${base.found} relevant and ` : "";
     this.advice.title = `The most diverse set for this query with ${relevant}${100 * MIN_RELEVANCE_SHARE}% of Top-k's relevance`;
   }
