@@ -178,7 +178,8 @@ def find_queries(history: DriftHistory, step: int, rows: Sequence[int]) -> dict[
                 for row, coefficient in zip(event.items, event.coefficients, strict=True):
                     if row in lines:
                         # A document moves against the gradient: towards the query where its coefficient is negative.
-                        query_text = shorten(visible(event.query.text or UNNAMED_QUERY), MAX_HOVER_LENGTH)
+                        one_line = " ".join((event.query.text or UNNAMED_QUERY).split())
+                        query_text = shorten(visible(one_line), MAX_HOVER_LENGTH)
                         lines[row][f"{TOWARDS if coefficient < 0 else AWAY} {query_text}"] += 1
     return {row: _list_most(counts) for row, counts in lines.items()}
 
