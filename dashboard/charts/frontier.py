@@ -89,6 +89,7 @@ class FrontierChart:
     legend: bool = False
     has_handles: bool = True  # False for a budget that cannot be dragged
     is_muted: bool = False  # True to draw every decoder in grey
+    has_envelope: bool = True  # False to leave out the best of all decoders together
 
     @cached_property
     def base(self) -> FrontierPoint | None:
@@ -134,7 +135,18 @@ class FrontierChart:
             # The window is that of the default share to keep, so that axes stay while a person drags the share above
             # it.
             floor = min(floor, 100 * KEPT_SHARE.default)
+        if not self.has_handles:
+            required += self._list_budget_places(base_place[0])
         return compute_window(places, base_place, floor, self.whole, required)
+
+    def _list_budget_places(self, base_x: float) -> list[Place]:
+        """Return what a budget that nobody drags needs in the window: its line, and the ends of both intervals."""
+        places = [] if self.floor is None else [(base_x, self.floor)]
+        choices = () if self.decision is None or not self.relative else (self.decision.sure, self.decision.bet)
+        for option in filter(None, choices):
+            x, _ = _locate_option(self, option)
+            places += [(x, 100 * option.low), (x, 100 * option.high)]
+        return places
 
     @property
     def system_points(self) -> list[FrontierPoint]:
@@ -231,9 +243,10 @@ def plot_named_budget(chart: FrontierChart) -> Figure:
 def build_envelope(chart: FrontierChart) -> dict[str, Any] | None:
     """Build the trace of all settings' upper envelope: for each x, the best y that any has there or further right.
 
-    Return None for a single decoder, which needs none.
+    Return None for a single decoder, which needs none, and where the chart leaves it out.
     """
-    if len({point.point.method for point in chart.frontier.points if point is not chart.base}) < 2:
+    n_methods = len({point.point.method for point in chart.frontier.points if point is not chart.base})
+    if n_methods < 2 or not chart.has_envelope:
         return None
     is_time = chart.frontier.x == TIME_AXIS
     places = [(point.x, point.y * chart.unit) for point in chart.frontier.points]
@@ -593,7 +606,7 @@ def _divide_curve(chart: FrontierChart, curve: Curve) -> list[CurvePart]:
     n_segments = 1 if chart.estimates is None else SEGMENTS
     shares = (curve.middles[pieces] - low) / (high - low)
     segment_of = np.minimum((shares * n_segments).astype(int), n_segments - 1)
-    positions = [None] if chart.estimates is None else chart.estimates.find_positions(curve)
+    positions = [None] if chart.estimates is None else _find_curve_positions(chart, chart.estimates, curve)
     lines = []
     for segment in np.unique(segment_of).tolist():
         members = np.flatnonzero(segment_of == segment)
@@ -602,6 +615,23 @@ def _divide_curve(chart: FrontierChart, curve: Curve) -> list[CurvePart]:
         middle = positions[round((segment + 0.5) / n_segments * (len(positions) - 1))]
         lines.append(CurvePart(x[members[0] : stop].tolist(), (y[members[0] : stop] * chart.unit).tolist(), middle))
     return lines
+
+
+def _find_curve_positions(chart: FrontierChart, estimates: OptionEstimates, curve: Curve) -> list[int | None]:
+    """Find the estimated setting for each of a curve's positions: the nearest one where only some are estimated."""
+    positions = estimates.find_positions(curve)
+    if None not in positions:
+        return positions
+    # None would be drawn as the baseline, which is sure. A running tuning estimates its measured settings alone.
+    near = list[tuple[float, int | None]]()
+    for point in chart.frontier.points:
+        if find_curve(point, chart.frontier, [curve]) is not None and point.point.label in estimates.position_of:
+            value = point.point.decoder["select"][curve.parameter]
+            near.append((value, estimates.position_of[point.point.label]))
+    if not near:
+        return positions
+    values = np.array(list(map(itemgetter(0), near)))
+    return [near[int(np.abs(values - value).argmin())][1] for value in curve.band_positions]
 
 
 def find_curve(point: FrontierPoint, frontier: Frontier, exact_curves: Collection[Curve]) -> Curve | None:
