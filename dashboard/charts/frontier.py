@@ -54,6 +54,8 @@ SEGMENTS = 20
 """Pieces of an exact curve that have a width of their own."""
 MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY = 1.25, 5.0, 0.2
 """A line's width in pixels and its opacity, at a chance of 0, and the width that a chance of 1 adds."""
+UNKNOWN_OPACITY = 0.6
+"""Opacity of a line of which no chance is known while settings are measured."""
 RING_PX, STRIP_PX = 9, 4
 """Radius of the ring and half the width of the strip at a choice."""
 BUDGET_STEP = 0.005
@@ -89,6 +91,7 @@ class FrontierChart:
     legend: bool = False
     has_handles: bool = True  # False for a budget that cannot be dragged
     is_muted: bool = False  # True to draw every decoder in grey
+    is_partial: bool = False  # True while settings are measured: lines of which no chance is known are thin
     has_envelope: bool = True  # False to leave out the best of all decoders together
 
     @cached_property
@@ -453,12 +456,10 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
     symbol = f"{style.symbol}-open" if position else style.symbol
     named = {"name": escape(format_method(first), 48), "legendgroup": f"{first.point.method} {position}"}
     for line in build_lines(chart, curves):
-        chance = find_chance(chart, line.position)
-        dash = DASHES[position % len(DASHES)]
-        look = {"color": translucent(colour, fade(chance)), "width": widen(chance), "dash": dash}
+        look = build_line_look(chart, line, colour) | {"dash": DASHES[position % len(DASHES)]}
         figure.add_scatter(
             x=line.x, y=line.y, mode="lines", line=look, hoverinfo="skip", showlegend=False,
-            meta=build_chance_facts(chart, first.point.method, [line.position]), **named,
+            meta=build_line_facts(chart, first.point.method, line), **named,
         )  # fmt: skip
     positions = find_positions(chart, labels)
     opacities = [fade(find_chance(chart, point_position)) for point_position in positions]
@@ -484,6 +485,20 @@ class CurvePart:
     x: list[float]
     y: list[float]
     position: int | None  # of the setting in its middle, among those of the estimates; None without one
+
+
+def build_line_look(chart: FrontierChart, line: CurvePart, colour: str) -> dict[str, Any]:
+    """Build colour and width of a line: by its chance to keep the budget, and thin where that is not known yet."""
+    if chart.is_partial and line.position is None:
+        return {"color": translucent(colour, UNKNOWN_OPACITY), "width": MIN_WIDTH}
+    chance = find_chance(chart, line.position)
+    return {"color": translucent(colour, fade(chance)), "width": widen(chance)}
+
+
+def build_line_facts(chart: FrontierChart, method: str, line: CurvePart) -> dict[str, Any] | None:
+    """Build the numbers by which the browser widens a line, as `build_chance_facts`; None for one that stays thin."""
+    is_unknown = chart.is_partial and line.position is None
+    return None if is_unknown else build_chance_facts(chart, method, [line.position])
 
 
 def find_positions(chart: FrontierChart, labels: Sequence[str]) -> list[int | None]:

@@ -13,13 +13,14 @@ from dashboard.charts.frontier import (
     build_chance_facts,
     build_controls,
     build_envelope,
+    build_line_facts,
+    build_line_look,
     build_lines,
     fade,
     find_chance,
     find_positions,
-    widen,
 )
-from dashboard.charts.palette import GREY, method_style, translucent
+from dashboard.charts.palette import GREY, method_style
 from engine.evaluation.frontier import TIME_AXIS
 from engine.stages import methods
 
@@ -56,9 +57,7 @@ def plot_panels(chart: FrontierChart) -> Figure:
             figure.add_scatter(**trace, **subplot)
         # The curves of this method only; all points are in the background.
         for line in build_lines(chart, curves_by_method[name]):
-            chance = find_chance(chart, line.position)
-            look = {"color": translucent(colour, fade(chance)), "width": widen(chance)}
-            facts = build_chance_facts(chart, name, [line.position])
+            look, facts = build_line_look(chart, line, colour), build_line_facts(chart, name, line)
             figure.add_scatter(x=line.x, y=line.y, mode="lines", line=look, hoverinfo="skip", meta=facts, **subplot)
         labels = read_column(members, "point.label")
         positions = find_positions(chart, labels)

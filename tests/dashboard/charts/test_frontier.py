@@ -269,7 +269,8 @@ def test_axes_stay_while_the_budget_moves_above_the_default(found):
 def test_fixed_budget_and_both_intervals_are_in_the_window(found, curve, estimates):
     chart = FrontierChart(frontier=found, dark=False, share=0.9, estimates=estimates, exact=[curve], has_handles=False)
     low, high = chart.view.y
-    ends = [100 * end for option in (chart.decision.sure, chart.decision.bet) if option for end in (option.low, option.high)]
+    choices = filter(None, (chart.decision.sure, chart.decision.bet))
+    ends = [100 * end for option in choices for end in (option.low, option.high)]
     assert ends and low <= min(*ends, chart.floor) and high >= max(ends)
 
 

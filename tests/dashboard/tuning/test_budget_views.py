@@ -84,7 +84,11 @@ def test_running_tuning_names_its_leader_which_is_not_confirmed(monkeypatch):
     leader = decision.sure or decision.bet
     expected = f"{leader.name} leads, not confirmed" if leader else "No leader so far"
     assert f"**{expected}**" in [element.value for element in app.markdown]
-    assert "So far: 5 of" in pages.texts(app) and len(list_charts(app)) == 1
+    texts = pages.texts(app)
+    # One count of settings, without the baseline, and the name that the form has for it.
+    assert " of 11" in texts and " of 12" not in texts and "95% of Top-k's Recall" in texts
+    assert "the baseline's" not in texts
+    assert "So far: 5 of" in texts and len(list_charts(app)) == 1
     pages.cancel_job(app, "tune")
 
 
