@@ -62,6 +62,8 @@ BUDGET_STEP = 0.005
 """Distance of two budgets, shares of the baseline's y to keep, that can be chosen."""
 ENVELOPE_OPACITY = 0.4
 """Opacity of the envelope, the best y at each x or further right."""
+LINE_STEP_PX = 6
+"""Distance of the positions along a line that labels should not cover."""
 OVERLAP_PX = 16
 """Distance below which two symbols overlap."""
 NO_LINES_TEXT = "no lines between points: only measured settings have a time"
@@ -210,8 +212,9 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     figure, frontier = new_figure(), chart.frontier
     if (envelope := build_envelope(chart)) is not None:
         figure.add_scatter(**envelope)
-    # Each group is one legend entry.
-    for curves, position in group_curves(frontier):
+    # Each group is one legend entry. The baseline comes last, so that no other mark at its place hides it.
+    groups = group_curves(frontier)
+    for curves, position in sorted(groups, key=lambda group: any(chart.base is curve[0] for curve in group[0])):
         _add_method(figure, chart, curves, position)
     _add_rings(figure, chart, _select_points(chart, chart.current), "current setting", 17)
     _add_opened(figure, chart)
@@ -584,6 +587,18 @@ def build_lines(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]])
     return lines
 
 
+def _list_line_places(chart: FrontierChart) -> list[Place]:
+    """Return positions along all lines that are drawn, near enough for no label to lie between two unseen."""
+    places = list[Place]()
+    for curves, _ in group_curves(chart.frontier):
+        for line in build_lines(chart, curves):
+            for start, end in pairwise(zip(line.x, line.y, strict=True)):
+                length = math.dist(chart.view.to_pixels(start), chart.view.to_pixels(end))
+                steps = np.linspace(0, 1, min(MAX_PIECES, int(length / LINE_STEP_PX)) + 2)
+                places += [(x, y) for x, y in (np.outer(1 - steps, start) + np.outer(steps, end)).tolist()]
+    return places
+
+
 def _passes(curve: Sequence[FrontierPoint], labels: Collection[str]) -> bool:
     """Return True if a curve passes through a point with one of the labels."""
     return not set(labels).isdisjoint(read_column(curve, "point.label"))
@@ -789,6 +804,7 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
         names = [sign + point.name, format_method(point)]
         candidates.append((names if label in fixed_labels else names[1:], chart.locate(point)))
     marks = [chart.locate(point) for point in chart.frontier.points if not point.dominated]
+    marks += _list_line_places(chart)
     font = {"font": {"color": chart.ink, "size": 12}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
     labels = place_labels(candidates, marks, chart.view)
     for (_, (x, y)), placed in zip(candidates, labels, strict=True):

@@ -93,7 +93,7 @@ def draw_after(tuned: Tuned) -> None:
         curves = [candidate.curve for candidate in tuned.candidates if candidate.curve is not None]
         _draw_frontier(cells, tuned.k, tuned.objective, tuned.estimates, "tune.frontier", curves)
         outcome_text = "where no setting could be chosen" if tuned.stays else "where the setting was chosen"
-        st.text(visible(f"{tuned.dev}, {outcome_text}."))
+        st.text(visible(f"Measured on {tuned.dev}, {outcome_text}."))
     base_test = tuned.base_test
     if base_test is None or not base_test.mean[RELEVANT]:
         return

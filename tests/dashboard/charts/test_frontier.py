@@ -49,6 +49,7 @@ from engine.evaluation.loss_model import LossEstimate
 from support.sweeps import toy
 
 METHODS = ("top_k", "mmr", "nnn", "vrsd")
+PANELLED = ("mmr", "vrsd", "nnn", "max_sum", "dpp")
 """In the registry's order."""
 
 
@@ -411,10 +412,10 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart
     figure = plot_panels(chart)
     own = [t for t in figure.data if t.customdata is not None]
     assert [a.text.split(" ", 1)[1] for a in figure.layout.annotations] == [
-        engine.methods()[name].title for name in METHODS
+        engine.methods()[name].title for name in METHODS[1:]
     ]
-    assert {i for t in own for i in t.customdata} == {p.point.label for p in found.points}
-    assert len({t.xaxis for t in own}) == len(METHODS)
+    assert {i for t in own for i in t.customdata} == {p.point.label for p in found.points} - {chart.base.point.label}
+    assert len({t.xaxis for t in own}) == len(METHODS) - 1, "the baseline, one point, has no panel"
     lines = [t for t in figure.data if t.mode == "lines" and t.name != "best of all"]
     assert len(lines) == 2 and {t.line.width for t in lines} == {widen(1.0)}, "of MMR, and the best of NNN's"
     panels, main_chart = plot_panels(estimated_chart), plot_frontier(estimated_chart)
@@ -424,10 +425,36 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart
     )
     assert widths == main_chart_widths and len(set(widths)) > 10
     assert panels.layout.meta["level"] == main_chart.layout.meta["level"], "the budget can be dragged in panels too"
-    assert panels.layout.meta["panels"] == list(METHODS)
+    assert panels.layout.meta["panels"] == list(METHODS[1:])
     ring = read_shapes(panels)["sure ring"]
-    number = list(METHODS).index(estimated_chart.decision.sure.decoder.select.spec.name)
-    assert (ring.xref, ring.yref) == (f"x{number + 1}", f"y{number + 1}"), "in its decoder's panel"
+    number = list(METHODS[1:]).index(estimated_chart.decision.sure.decoder.select.spec.name)
+    assert (ring.xref, ring.yref) == tuple(f"{axis}{number + 1 if number else ''}" for axis in "xy"), (
+        "in its decoder's panel"
+    )
+
+
+def test_panels_have_titles_outside_and_numbers_below_each_column(toys):
+    decoders = [*engine.grid("top_k"), *(engine.Decoder(engine.make(name)) for name in PANELLED)]
+    chart = FrontierChart(
+        frontier=frontier(engine.sweep(decoders, *toys, 5, ("recall", "ilad")), "ilad", "recall", 5), dark=False
+    )
+    axes = plot_panels(chart).layout
+    numbered = [n for n in range(1, 6) if getattr(axes, f"xaxis{n if n > 1 else ''}").showticklabels]
+    assert numbered == [3, 4, 5] and axes.xaxis5.title.text == "Diversity (ILAD@5) →"
+    assert axes.yaxis4.title.text == axes.yaxis.title.text == "Recall@5, % of Top-k ↑" and not axes.yaxis2.title.text
+
+
+def test_line_through_the_baseline_hides_neither_its_name_nor_its_mark(estimated_chart):
+    figure, base = plot_frontier(estimated_chart), estimated_chart.base
+    last = [t for t in figure.data if t.customdata is not None][-1]
+    assert list(last.customdata) == [base.point.label], "drawn over the others"
+    label = next(each for each in figure.layout.annotations if each.text == base.name)
+    x, y = estimated_chart.view.to_pixels((label.x, label.y))
+    x, y, half = x + label.xshift, y + label.yshift, CHARACTER_PX * len(label.text) / 2
+    for trace in read_lines(figure, "mmr"):
+        for place in zip(trace.x, trace.y, strict=True):
+            line_x, line_y = estimated_chart.view.to_pixels(place)
+            assert not (abs(line_x - x) < half and abs(line_y - y) < LINE_PX / 2)
 
 
 def test_an_axis_of_times_runs_the_other_way(swept):
