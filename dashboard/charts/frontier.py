@@ -54,12 +54,16 @@ SEGMENTS = 20
 """Pieces of an exact curve that have a width of their own."""
 MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY = 1.25, 5.0, 0.2
 """A line's width in pixels and its opacity, at a chance of 0, and the width that a chance of 1 adds."""
+UNKNOWN_OPACITY = 0.6
+"""Opacity of a line of which no chance is known while settings are measured."""
 RING_PX, STRIP_PX = 9, 4
 """Radius of the ring and half the width of the strip at a choice."""
 BUDGET_STEP = 0.005
 """Distance of two budgets, shares of the baseline's y to keep, that can be chosen."""
 ENVELOPE_OPACITY = 0.4
 """Opacity of the envelope, the best y at each x or further right."""
+LINE_STEP_PX = 6
+"""Distance of the positions along a line that labels should not cover."""
 OVERLAP_PX = 16
 """Distance below which two symbols overlap."""
 NO_LINES_TEXT = "no lines between points: only measured settings have a time"
@@ -89,6 +93,8 @@ class FrontierChart:
     legend: bool = False
     has_handles: bool = True  # False for a budget that cannot be dragged
     is_muted: bool = False  # True to draw every decoder in grey
+    is_partial: bool = False  # True while settings are measured: lines of which no chance is known are thin
+    has_envelope: bool = True  # False to leave out the best of all decoders together
 
     @cached_property
     def base(self) -> FrontierPoint | None:
@@ -134,7 +140,18 @@ class FrontierChart:
             # The window is that of the default share to keep, so that axes stay while a person drags the share above
             # it.
             floor = min(floor, 100 * KEPT_SHARE.default)
+        if not self.has_handles:
+            required += self._list_budget_places(base_place[0])
         return compute_window(places, base_place, floor, self.whole, required)
+
+    def _list_budget_places(self, base_x: float) -> list[Place]:
+        """Return what a budget that nobody drags needs in the window: its line, and the ends of both intervals."""
+        places = [] if self.floor is None else [(base_x, self.floor)]
+        choices = () if self.decision is None or not self.relative else (self.decision.sure, self.decision.bet)
+        for option in filter(None, choices):
+            x, _ = _locate_option(self, option)
+            places += [(x, 100 * option.low), (x, 100 * option.high)]
+        return places
 
     @property
     def system_points(self) -> list[FrontierPoint]:
@@ -195,8 +212,9 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     figure, frontier = new_figure(), chart.frontier
     if (envelope := build_envelope(chart)) is not None:
         figure.add_scatter(**envelope)
-    # Each group is one legend entry.
-    for curves, position in group_curves(frontier):
+    # Each group is one legend entry. The baseline comes last, so that no other mark at its place hides it.
+    groups = group_curves(frontier)
+    for curves, position in sorted(groups, key=lambda group: any(chart.base is curve[0] for curve in group[0])):
         _add_method(figure, chart, curves, position)
     _add_rings(figure, chart, _select_points(chart, chart.current), "current setting", 17)
     _add_opened(figure, chart)
@@ -231,9 +249,10 @@ def plot_named_budget(chart: FrontierChart) -> Figure:
 def build_envelope(chart: FrontierChart) -> dict[str, Any] | None:
     """Build the trace of all settings' upper envelope: for each x, the best y that any has there or further right.
 
-    Return None for a single decoder, which needs none.
+    Return None for a single decoder, which needs none, and where the chart leaves it out.
     """
-    if len({point.point.method for point in chart.frontier.points if point is not chart.base}) < 2:
+    n_methods = len({point.point.method for point in chart.frontier.points if point is not chart.base})
+    if n_methods < 2 or not chart.has_envelope:
         return None
     is_time = chart.frontier.x == TIME_AXIS
     places = [(point.x, point.y * chart.unit) for point in chart.frontier.points]
@@ -440,12 +459,10 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
     symbol = f"{style.symbol}-open" if position else style.symbol
     named = {"name": escape(format_method(first), 48), "legendgroup": f"{first.point.method} {position}"}
     for line in build_lines(chart, curves):
-        chance = find_chance(chart, line.position)
-        dash = DASHES[position % len(DASHES)]
-        look = {"color": translucent(colour, fade(chance)), "width": widen(chance), "dash": dash}
+        look = build_line_look(chart, line, colour) | {"dash": DASHES[position % len(DASHES)]}
         figure.add_scatter(
             x=line.x, y=line.y, mode="lines", line=look, hoverinfo="skip", showlegend=False,
-            meta=build_chance_facts(chart, first.point.method, [line.position]), **named,
+            meta=build_line_facts(chart, first.point.method, line), **named,
         )  # fmt: skip
     positions = find_positions(chart, labels)
     opacities = [fade(find_chance(chart, point_position)) for point_position in positions]
@@ -471,6 +488,20 @@ class CurvePart:
     x: list[float]
     y: list[float]
     position: int | None  # of the setting in its middle, among those of the estimates; None without one
+
+
+def build_line_look(chart: FrontierChart, line: CurvePart, colour: str) -> dict[str, Any]:
+    """Build colour and width of a line: by its chance to keep the budget, and thin where that is not known yet."""
+    if chart.is_partial and line.position is None:
+        return {"color": translucent(colour, UNKNOWN_OPACITY), "width": MIN_WIDTH}
+    chance = find_chance(chart, line.position)
+    return {"color": translucent(colour, fade(chance)), "width": widen(chance)}
+
+
+def build_line_facts(chart: FrontierChart, method: str, line: CurvePart) -> dict[str, Any] | None:
+    """Build the numbers by which the browser widens a line, as `build_chance_facts`; None for one that stays thin."""
+    is_unknown = chart.is_partial and line.position is None
+    return None if is_unknown else build_chance_facts(chart, method, [line.position])
 
 
 def find_positions(chart: FrontierChart, labels: Sequence[str]) -> list[int | None]:
@@ -556,6 +587,18 @@ def build_lines(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]])
     return lines
 
 
+def _list_line_places(chart: FrontierChart) -> list[Place]:
+    """Return positions along all lines that are drawn, near enough for no label to lie between two unseen."""
+    places = list[Place]()
+    for curves, _ in group_curves(chart.frontier):
+        for line in build_lines(chart, curves):
+            for start, end in pairwise(zip(line.x, line.y, strict=True)):
+                length = math.dist(chart.view.to_pixels(start), chart.view.to_pixels(end))
+                steps = np.linspace(0, 1, min(MAX_PIECES, int(length / LINE_STEP_PX)) + 2)
+                places += [(x, y) for x, y in (np.outer(1 - steps, start) + np.outer(steps, end)).tolist()]
+    return places
+
+
 def _passes(curve: Sequence[FrontierPoint], labels: Collection[str]) -> bool:
     """Return True if a curve passes through a point with one of the labels."""
     return not set(labels).isdisjoint(read_column(curve, "point.label"))
@@ -593,7 +636,7 @@ def _divide_curve(chart: FrontierChart, curve: Curve) -> list[CurvePart]:
     n_segments = 1 if chart.estimates is None else SEGMENTS
     shares = (curve.middles[pieces] - low) / (high - low)
     segment_of = np.minimum((shares * n_segments).astype(int), n_segments - 1)
-    positions = [None] if chart.estimates is None else chart.estimates.find_positions(curve)
+    positions = [None] if chart.estimates is None else _find_curve_positions(chart, chart.estimates, curve)
     lines = []
     for segment in np.unique(segment_of).tolist():
         members = np.flatnonzero(segment_of == segment)
@@ -602,6 +645,23 @@ def _divide_curve(chart: FrontierChart, curve: Curve) -> list[CurvePart]:
         middle = positions[round((segment + 0.5) / n_segments * (len(positions) - 1))]
         lines.append(CurvePart(x[members[0] : stop].tolist(), (y[members[0] : stop] * chart.unit).tolist(), middle))
     return lines
+
+
+def _find_curve_positions(chart: FrontierChart, estimates: OptionEstimates, curve: Curve) -> list[int | None]:
+    """Find the estimated setting for each of a curve's positions: the nearest one where only some are estimated."""
+    positions = estimates.find_positions(curve)
+    if None not in positions:
+        return positions
+    # None would be drawn as the baseline, which is sure. A running tuning estimates its measured settings alone.
+    near = list[tuple[float, int | None]]()
+    for point in chart.frontier.points:
+        if find_curve(point, chart.frontier, [curve]) is not None and point.point.label in estimates.position_of:
+            value = point.point.decoder["select"][curve.parameter]
+            near.append((value, estimates.position_of[point.point.label]))
+    if not near:
+        return positions
+    values = np.array(list(map(itemgetter(0), near)))
+    return [near[int(np.abs(values - value).argmin())][1] for value in curve.band_positions]
 
 
 def find_curve(point: FrontierPoint, frontier: Frontier, exact_curves: Collection[Curve]) -> Curve | None:
@@ -744,6 +804,7 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
         names = [sign + point.name, format_method(point)]
         candidates.append((names if label in fixed_labels else names[1:], chart.locate(point)))
     marks = [chart.locate(point) for point in chart.frontier.points if not point.dominated]
+    marks += _list_line_places(chart)
     font = {"font": {"color": chart.ink, "size": 12}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
     labels = place_labels(candidates, marks, chart.view)
     for (_, (x, y)), placed in zip(candidates, labels, strict=True):

@@ -56,7 +56,7 @@ def compute_window(
         # The highest point but the baseline; those at 0 retrieved nothing relevant and do not count.
         nearest = max((position[1] for position in places if position[1] and position != base), default=floor)
         bottom = max(bottom, min(floor - max(MIN_ROOM_PERCENT, 0.6 * (top - floor)), nearest - 0.3 * (top - nearest)))
-    bottom = min([bottom, *map(itemgetter(1), required)])
+    bottom, top = min([bottom, *map(itemgetter(1), required)]), max([top, *map(itemgetter(1), required)])
     visible_x = [x for x, y in places if y >= bottom] or [base[0]]
     # The larger padding is at the right and at the top, where labels need room.
     return Window(_pad_range(min(visible_x), max(visible_x), 0.05, 0.16), _pad_range(bottom, top, 0.03, 0.12))

@@ -13,13 +13,15 @@ from dashboard.charts.frontier import (
     build_chance_facts,
     build_controls,
     build_envelope,
+    build_line_facts,
+    build_line_look,
     build_lines,
     fade,
     find_chance,
     find_positions,
-    widen,
+    format_titles,
 )
-from dashboard.charts.palette import GREY, method_style, translucent
+from dashboard.charts.palette import GREY, method_style
 from engine.evaluation.frontier import TIME_AXIS
 from engine.stages import methods
 
@@ -33,10 +35,15 @@ PANEL_PX = 190
 
 
 def plot_panels(chart: FrontierChart) -> Figure:
-    """Plot the frontier's chart as small panels, one per method, with all other points and their envelope in grey."""
+    """Plot the frontier's chart as small panels, one per method, with all other points and their envelope in grey.
+
+    The baseline, a single point, has no panel.
+    """
     points, specs, by_method, curves_by_method = chart.frontier.points, methods(), defaultdict(list), defaultdict(list)
     for point in points:
         by_method[point.point.method].append(point)
+    if chart.base is not None and len(by_method) > 1 and by_method[chart.base.point.method] == [chart.base]:
+        del by_method[chart.base.point.method]
     for curve in chart.frontier.curves.values():
         curves_by_method[curve[0].point.method].append(curve)
     # Of four the last one would stand alone in its row.
@@ -56,9 +63,7 @@ def plot_panels(chart: FrontierChart) -> Figure:
             figure.add_scatter(**trace, **subplot)
         # The curves of this method only; all points are in the background.
         for line in build_lines(chart, curves_by_method[name]):
-            chance = find_chance(chart, line.position)
-            look = {"color": translucent(colour, fade(chance)), "width": widen(chance)}
-            facts = build_chance_facts(chart, name, [line.position])
+            look, facts = build_line_look(chart, line, colour), build_line_facts(chart, name, line)
             figure.add_scatter(x=line.x, y=line.y, mode="lines", line=look, hoverinfo="skip", meta=facts, **subplot)
         labels = read_column(members, "point.label")
         positions = find_positions(chart, labels)
@@ -82,5 +87,20 @@ def plot_panels(chart: FrontierChart) -> Figure:
     figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=5)
     figure.update_annotations(font={"size": 13, "color": chart.ink})
     revision = f"panels {chart.frontier.x} {chart.frontier.y} {chart.whole}"
+    _title_axes(figure, chart, len(by_method), n_columns)
     meta = {"panels": list(by_method)} | build_controls(chart)
     return apply_layout(figure, height=40 + PANEL_PX * n_rows, uirevision=revision, meta=meta)
+
+
+def _title_axes(figure: Figure, chart: FrontierChart, n_panels: int, n_columns: int) -> None:
+    """Title the outer axes of panels, and number those at the foot of each column, wherever it ends."""
+    x_title, y_title = format_titles(chart)
+    title_font = {"size": 11}
+    for number in range(n_panels):
+        place = {"row": number // n_columns + 1, "col": number % n_columns + 1}
+        # Plotly numbers the last row alone, whose last panels may be missing.
+        if number + n_columns >= n_panels:
+            text = f"← {x_title}" if chart.frontier.x == TIME_AXIS else f"{x_title} →"
+            figure.update_xaxes(showticklabels=True, title={"text": text, "font": title_font, "standoff": 4}, **place)
+        if number % n_columns == 0:
+            figure.update_yaxes(title={"text": f"{escape(y_title, 80)} ↑", "font": title_font}, **place)

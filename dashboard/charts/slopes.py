@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 SLOPES_PX, LABEL_GAP = 420, 0.05
 """Height of the chart, and the least distance of two names as a share of the axis."""
+NAME_X, LEADER_SHAPE = 1.16, "leader"
+"""Where names begin, with dev at 0 and test at 1; and the name of the lines that lead there."""
 FADED_OPACITY = 0.55
 
 
@@ -59,14 +61,18 @@ def plot_slopes(
     # Heights of the names, in the order of `slopes`.
     names = spread_names([100 * slope.on_test for slope in slopes], axis_range)
     for slope, name_height in zip(slopes, names, strict=True):
-        label = f"{method_style(slope.method).sign} {escape(slope.name, 34)} {percent(slope.on_test, 1)}"
+        label = f"{method_style(slope.method).sign} {escape(slope.name, 34)}: {percent(slope.on_test, 1)}"
+        # A name that was moved apart stands beside another point than its own: a thin line leads to it.
+        ends = {"x0": 1.03, "y0": 100 * slope.on_test, "x1": NAME_X - 0.02, "y1": name_height}
+        line = {"color": method_style(slope.method).colour(is_dark), "width": 1}
+        figure.add_shape(type="line", name=LEADER_SHAPE, line=line, **ends)
         text = f"<b>{label}</b>" if slope.is_chosen else label
         font = {"color": ink, "size": 13}
-        figure.add_annotation(x=1.03, y=name_height, text=text, showarrow=False, xanchor="left", font=font)
+        figure.add_annotation(x=NAME_X, y=name_height, text=text, showarrow=False, xanchor="left", font=font)
     figure.add_hline(y=100 * keep, line=guide(ink, "dash"))
     ticks = [f"{escape(name)}<br>{role}" for name, role in zip(splits, ("chosen here", "kept back"), strict=True)]
     # Dev is at 0 and test at 1; the rest of the axis has room for the names.
-    figure.update_xaxes(tickvals=[0, 1], ticktext=ticks, range=[-0.08, 1.9], showgrid=False, zeroline=False)
+    figure.update_xaxes(tickvals=[0, 1], ticktext=ticks, range=[-0.08, 2.05], showgrid=False, zeroline=False)
     figure.update_yaxes(title=f"{metric}, % of {escape(baseline)}'s", ticksuffix="%", range=list(axis_range))
     return apply_layout(figure, height=SLOPES_PX)
 

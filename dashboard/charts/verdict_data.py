@@ -76,7 +76,7 @@ def _describe_option(option: Option, decision: Decision) -> dict[str, str]:
     # A gain of time is less of it.
     gain = f"−{percent(option.gain)} time" if decision.objective == TIME_AXIS else f"+{percent(option.gain)} {name}"
     facts = f"{gain} · {percent(option.share_kept, 1)} of {decision.baseline}'s "
-    facts += f"{title_of(decision.metric)} (95% interval {percent(option.low)} to {percent(option.high)})"
+    facts += f"{title_of(decision.metric)} (95% CI {percent(option.low)} to {percent(option.high)})"
     texts = {"label": option.label, "name": visible(option.name), "facts": visible(facts)}
     return method_look(find_method(option), "") | texts
 

@@ -91,7 +91,7 @@ def _draw_settings(
     st.caption(
         f"Against {baseline.name} · ↑ ↓ = significant",
         help=f"p < 0.05 in a paired randomisation test after Holm's correction over all {n_compared:,} settings, and a "
-        "95% interval (paired bootstrap), widened by the same correction, without 0. Choose a setting on other queries "
+        "95% CI (paired bootstrap), widened by the same correction, without 0. Choose a setting on other queries "
         "than you report on: Tune does.",
     )
 

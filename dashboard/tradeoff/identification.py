@@ -21,12 +21,12 @@ EXAMPLE_NAME = "LangChain's MMR (example)"
 EXAMPLE_WEIGHT, EXAMPLE_DEPTH, EXAMPLE_K = 0.5, 20, 5
 """LangChain's lambda_mult and fetch_k, which are its defaults, and the documents that are returned."""
 STEP_LABELS = {
-    "lists": "Reading the lists",
+    "lists": "Reading the lists, then weighing the hypotheses",
     "sample of lists": "Reading a sample of the lists",
     "hypotheses": "Weighing the hypotheses",
-    "losses": "Looking for losses",
 }
 """The engine's name of a step → the words of the page."""
+CHECK_LABEL = "Looking for losses of an index, the last step"
 
 
 def can_build_example(loaded: Loaded) -> bool:
@@ -90,10 +90,18 @@ def run_identification(loaded: Loaded, run: RankedRun, queries: Queries, job: Jo
     """Identify the decoder behind a run in a job, after its queries are embedded. Raises FrontierError."""
     vectors = embed_missing(loaded, queries, job)
 
+    weighed_encoders = set[str]()
+
     def report(n_done: int, n_total: int, label: str) -> None:
-        """Report the progress to the job, in words of the page."""
+        """Report the progress to the job, in words of the page that say what is left."""
         step, comma, encoder = label.partition(", ")
-        job.report(n_done, n_total, f"{STEP_LABELS.get(step, step)}{comma}{encoder}")
+        text = STEP_LABELS.get(step, step)
+        if step == "hypotheses":
+            weighed_encoders.add(encoder)
+        elif step == "lists" and encoder in weighed_encoders:
+            # The lists of the best explanations are read again, with documents that an index may have lost.
+            text = CHECK_LABEL
+        job.report(n_done, n_total, f"{text}{comma}{encoder}")
 
     embeddings = find_dataset_vectors(loaded.space, loaded.dataset)
     result: Identification = engine.identify(

@@ -81,6 +81,8 @@ PILLS = f".st-key-{settings.PICKED_KEY.replace('.', '-')}"
 """Streamlit's class of the decoders' buttons."""
 MIN_PANEL_METHODS = 4
 """From so many decoders on each has a panel, unless a person asks for one chart."""
+LAST_KEY = "tradeoff.estimates.last"
+"""Session key of the last estimates, which stand while further settings are measured."""
 DEFAULT_SAMPLE = 500
 """Default sample of the labelled queries: enough for stable means."""
 
@@ -478,7 +480,7 @@ class _Results:
     base: FrontierPoint | None  # of the baseline
     rows: ComparisonsByMetric  # comparisons with the baseline, by metric and label
     systems: Mapping[str, Decoder | RankedRun]  # label → what was measured
-    estimates: OptionEstimates | None  # None while measuring, for one query, and where nothing can be kept
+    estimates: OptionEstimates | None  # the last while measuring; None for one query, where nothing can be kept
     decision: Decision | None  # at the chosen budget; None without estimates
     refusal: str  # why a model's judgements are not counted, "" where they are or there are none
 
@@ -533,7 +535,8 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         _draw_uncounted(sweep.model.judge, cells, results.refusal)
     if results.estimates is not None and decision is not None:
         remark = _describe_limits(sweep, cells, decision)
-        other_split = _find_other_split(loaded, sweep)
+        # Beside the running job nothing else is measured.
+        other_split = None if cells.running else _find_other_split(loaded, sweep)
         if other_split is not None and selection.is_asked_to_confirm(decision):
             decision = _confirm(loaded, sweep, results.estimates, decision, other_split)
         chart = FrontierChart(
@@ -547,7 +550,7 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         verdict_data = build_verdict_data(results.estimates, decision, is_dark())
         runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
         request = build_request(loaded, results.estimates, decision.keep, runs_by_label)
-        verdict.draw_verdict(loaded, chart, decision, verdict_data, other_split, remark, request)
+        verdict.draw_verdict(loaded, chart, decision, verdict_data, other_split, remark, request, not cells.missing)
     opened, curve = _find_opened(results, is_complete=not cells.missing)
     has_differences = base is not None and len(results.labels) > 1 and len(sweep.queries) > 1
     with st.container(key=BOARD):
@@ -572,7 +575,10 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
             verdict.draw_budget(results.frontier, base)
             verdict.draw_best(results.frontier, decision, results.estimates)
         order = () if base is None else differences.order_queries(sweep, results.frontier, base, opened.cell, y)
-        point_sets.draw_sets(loaded, question, sweep, results.frontier, opened, curve, order)
+        # The verdict above has the button that uses its own choice.
+        choice = None if decision is None else decision.sure or decision.bet
+        is_choice = choice is not None and choice.label == opened.system.label
+        point_sets.draw_sets(loaded, question, sweep, results.frontier, opened, curve, order, not is_choice)
 
 
 def _draw_uncounted(judge: str, cells: Cells, refusal: str) -> None:
@@ -624,6 +630,10 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
     # Curves over other queries than the points' would not pass through them.
     exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == points.queries]
     estimates, refusal = None, ""
+    last_key = "last estimates", sweep.key, x, y
+    if cells.running:
+        # An estimate of all settings takes long, so the last one stands meanwhile, marked as such.
+        estimates = st.session_state.get(LAST_KEY, {}).get(last_key)
     if base is not None and len(points.points) > 1 and not cells.running and points.queries > 1:
         curve_keys = tuple(read_column(exact, "key"))
         estimates, refusal = get_or_compute(
@@ -631,6 +641,7 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
             ("estimates", sweep.key, x, y, keys, curve_keys, cells.model is None),
             lambda: _estimate(points, exact, base.point, cells.model),
         )
+        st.session_state[LAST_KEY] = {last_key: estimates}
     decoders_by_label = dict(zip(read_column(sweep.decoders, "label"), sweep.decoders, strict=True))
     runs_by_label = {run_label: run for run_label, (run, _) in other_systems.items()}
     return _Results(
@@ -834,8 +845,9 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
     chart = FrontierChart(
         frontier=points,
         dark=is_dark(),
-        share=None if results.estimates is None else selection.get_budget(),
+        share=selection.get_budget() if results.estimates is not None or results.cells.running else None,
         estimates=results.estimates,
+        is_partial=results.cells.running,
         whole=show_all,
         current=[each.label for each in sweep.decoders if each in explore_decoders and each != sweep.baseline],
         opened=opened.system.label,
@@ -851,9 +863,8 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
     key = "tradeoff.panels.chart" if as_panels else "tradeoff.frontier"
     figure = plot_panels(chart) if as_panels else plot_frontier(chart)
     picked = plot(figure, key, file=file, label=chart_label, on_adjust=on_drag)
-    caption, details = _describe_chart(
-        points, sweep, len(_get_labelled(loaded)[2]), has_exact_lines(points, results.exact)
-    )
+    n_available = len(_get_labelled(loaded)[2])
+    caption, details = _describe_chart(results, n_available, has_exact_lines(points, results.exact))
     st.caption(caption, help=details)
     clicks_key = f"tradeoff.clicks.{as_panels}"
     # The component repeats its last click in every run: only a new count is a new click.
@@ -880,12 +891,13 @@ def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragge
             st.session_state[settings.SCRUBBED_KEY] = dragged_value
 
 
-def _describe_chart(curves: Frontier, sweep: Sweep, n_available: int, has_exact: bool) -> tuple[str, str]:
+def _describe_chart(results: _Results, n_available: int, has_exact: bool) -> tuple[str, str]:
     """Return the caption below the chart, and the statistical details behind its help icon.
 
-    n_available: number of labelled queries, of which a sample may be measured; has_exact: True if a curve is
-    drawn at every value of its parameter
+    results: what the chart draws; n_available: number of labelled queries, of which a sample may be measured;
+    has_exact: True if a curve is drawn at every value of its parameter
     """
+    curves, sweep = results.frontier, results.sweep
     is_time = curves.x == TIME_AXIS
     # Only queries that have both metrics at every setting are on the chart.
     n_missing = curves.asked - curves.queries
@@ -894,7 +906,9 @@ def _describe_chart(curves: Frontier, sweep: Sweep, n_available: int, has_exact:
         parts[0] += ", those with both metrics at every setting"
     if n_available > len(sweep.queries):
         parts[0] += f", drawn at random from {n_available:,}"
-    parts += ["width and opacity: chance to keep the budget"]
+    if results.estimates is not None:
+        known_text = ", where it is known so far" if results.cells.running else ""
+        parts += [f"width and opacity: chance to keep the budget{known_text}"]
     parts += [NO_LINES_TEXT] if is_time else []
     parts += ["line: every λ"] if has_exact else []
     parts += ["click a point to see its results"]

@@ -47,16 +47,17 @@ def draw_sets(
     opened: OpenSetting,
     curve: Curve | None,
     order: tuple[QueryDifference, ...],
+    has_use: bool = True,
 ) -> None:
     """Draw the open setting: its mean figures, and the documents it retrieves for the current query.
 
     curve: the exact one that contains the setting, along which it can be dragged; order: queries from the
-    largest win to the largest loss.
+    largest win to the largest loss; has_use: draw the button that uses the setting in Explore
     """
     with st.container(horizontal=True, vertical_alignment="top"):
         _draw_heading(opened, curves)
-        if opened.decoder is not None:
-            st.button("Use in Explore", key="tradeoff.use.opened", on_click=use_in_explore, args=(opened.decoder,))
+        if opened.decoder is not None and has_use:
+            st.button("Use this one", key="tradeoff.use.opened", on_click=use_in_explore, args=(opened.decoder,))
     if question is None:
         st.caption("Type a query to see what this setting retrieves.")
     else:

@@ -268,7 +268,7 @@ def _draw_explore_button(result: Identification) -> None:
         encoder = visible(best.encoder)
         reason = f"It reads the vectors of {encoder}. Load the corpus with that encoder, and open it there."
     st.button(
-        "Open in Explore" if result.sure else "Open the nearest in Explore",
+        "Use in Explore" if result.sure else "Use the nearest in Explore",
         key="tradeoff.system.open",
         type="primary" if result.sure else "secondary",
         on_click=_open_in_explore,
@@ -350,8 +350,8 @@ def _draw_hypotheses(result: Identification) -> None:
     config = {
         "Decoder": text_column(265),
         "Picks": text_column(60, "Share of the picks that it explains at its peak"),
-        "λ": text_column(95, "Weight of relevance, 95% interval"),
-        "Pool": text_column(80, "Depth of the pool, 95% interval"),
+        "λ": text_column(95, "Weight of relevance, 95% CI"),
+        "Pool": text_column(80, "Depth of the pool, 95% CI"),
     }
     draw_table(rows, config, max_rows=MAX_HYPOTHESES, key="tradeoff.system.hypotheses")
     n_hypotheses = counted(len(result.hypotheses), "hypothesis", "hypotheses")

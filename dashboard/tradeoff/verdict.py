@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -46,13 +46,15 @@ def draw_verdict(
     other_split: str | None,
     remark: str,
     request: JudgingRequest | None = None,
+    is_complete: bool = True,
 ) -> None:
     """Draw the verdict in two sentences, and buttons to use, export, share and confirm it.
 
     They name the settings that keep the budget, the required share of the baseline's metric. While it is dragged on the
     chart, the sentences follow in the browser. chart: the frontier on the card, one picture of the verdict; data: of
     `build_verdict_data`; other_split: whose queries can confirm the choice, None for none; remark: on what is missing;
-    request: documents whose judgements would give another candidate, None for none
+    request: documents whose judgements would give another candidate, None for none; is_complete: nothing remains to
+    be measured, so that using the choice is the next step
     """
     with st.container(key=KEY, gap="xsmall"):
         if is_available():
@@ -64,8 +66,10 @@ def draw_verdict(
         # bet, which keeps it with a moderate chance.
         option = decision.sure or decision.bet
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            if not is_complete:
+                st.badge("so far", icon=":material/hourglass_empty:", color="gray")
             if option is not None and option.decoder is not None:
-                _draw_actions(loaded, chart, decision, option.decoder)
+                _draw_actions(loaded, chart, decision, option.decoder, is_complete)
                 if other_split is not None and decision.confirm_split is None:
                     st.button(
                         f"Confirm on {visible(other_split)}",
@@ -118,12 +122,17 @@ def _draw_view(part: str, data: dict[str, Any]) -> None:
     vendor.draw_view("verdict", f"tradeoff.{part}", data | {"part": part}, {"opened": selection.open_point})
 
 
-def _draw_actions(loaded: Loaded, chart: FrontierChart, decision: Decision, decoder: Decoder) -> None:
+def _draw_actions(
+    loaded: Loaded, chart: FrontierChart, decision: Decision, decoder: Decoder, is_complete: bool
+) -> None:
     """Draw buttons to use the first choice in Explore, and to see it as code or as a card.
 
-    chart: what the card draws; decoder: of the sure setting, or of the bet without one
+    chart: what the card draws; decoder: of the sure setting, or of the bet without one; is_complete: nothing remains to
+    be measured
     """
-    st.button("Use in Explore", type="primary", key="tradeoff.use", on_click=use_in_explore, args=(decoder,))
+    # While something is to be measured, the button that measures it is the page's one primary button.
+    kind: Literal["primary", "secondary"] = "primary" if is_complete else "secondary"
+    st.button("Use in Explore", type=kind, key="tradeoff.use", on_click=use_in_explore, args=(decoder,))
     context = trained.export_context(loaded, chart.frontier.k)
     # The popover has the full script, the card only the short code.
     snippet = export(decoder, "python", context)
@@ -239,7 +248,7 @@ def _build_columns(
     judged_texts = list(map(_format_judged, options))
     judged_column = {} if decision.judged is None else {"Judged": (judged_texts, "Share of its documents")}
     # Ends such as 46% and 206% are those of documents that nobody judged, and need a word.
-    kept_help = f"Share of {decision.baseline}'s mean, with its 95% interval"
+    kept_help = f"Share of {decision.baseline}'s mean, with its 95% CI"
     if decision.is_pooled:
         kept_help += ". Documents without a judgement widen it: its ends count them for and against the setting"
     return {

@@ -14,6 +14,7 @@ from dashboard.services.sweeps import open_store
 from dashboard.tuning.request import Splits, TuningRequest
 from dashboard.widgets.tables import pair
 from engine.errors import DataError, FrontierError
+from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, estimate_options
 from engine.evaluation.frontier import BAND_RESAMPLES, frontier
 from engine.evaluation.metrics import title_of
@@ -23,6 +24,7 @@ from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
 from engine.evaluation.tuning.tuned import Tuned
 from engine.progress import counted
 from engine.stages import methods
+from engine.values import digest_of
 from engine.wording import visible
 
 MEMORY_KEY = "tune.frontier.memory"
@@ -43,7 +45,7 @@ def draw_known(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
         if len(cells) > 1:
             # Names of splits are not ours: a text is never read as Markdown.
             st.text(visible(f"Measured before on {splits.dev}: {counted(len(cells), 'setting')}."))
-            _draw_frontier(cells, request.k, request.objective, None, "tune.known")
+            _draw_frontier(cells, request.k, request.objective, None, "tune.known", _find_known_curves(cells[0]))
         else:
             st.text(visible(f"Nothing is measured yet on {splits.dev}. Points appear here as they are measured."))
     with side_column, st.container(border=True):
@@ -76,7 +78,8 @@ def draw_so_far(cells: Sequence[Cell], baseline: Cell, request: TuningRequest, n
     st.markdown(f"**{visible(leader_text)}**")
     progress_text = f"So far: {len(cells):,} of {n_settings:,} settings."
     st.caption(f"{progress_text} None of them is sure to keep the budget." if leader is None else progress_text)
-    _draw_frontier([baseline, *cells], request.k, request.objective, estimates, "tune.so-far")
+    curves = _find_known_curves(baseline)
+    _draw_frontier([baseline, *cells], request.k, request.objective, estimates, "tune.so-far", curves)
 
 
 def draw_after(tuned: Tuned) -> None:
@@ -87,9 +90,10 @@ def draw_after(tuned: Tuned) -> None:
     chart_column, side_column = pair("tune-after")
     cells = [tuned.base, *tuned.points]
     with chart_column:
-        _draw_frontier(cells, tuned.k, tuned.objective, tuned.estimates, "tune.frontier")
+        curves = [candidate.curve for candidate in tuned.candidates if candidate.curve is not None]
+        _draw_frontier(cells, tuned.k, tuned.objective, tuned.estimates, "tune.frontier", curves)
         outcome_text = "where no setting could be chosen" if tuned.stays else "where the setting was chosen"
-        st.text(visible(f"{tuned.dev}, {outcome_text}."))
+        st.text(visible(f"Measured on {tuned.dev}, {outcome_text}."))
     base_test = tuned.base_test
     if base_test is None or not base_test.mean[RELEVANT]:
         return
@@ -134,6 +138,22 @@ def _find_known_cells(loaded: Loaded, request: TuningRequest, splits: Splits) ->
     return get_or_compute(MEMORY_KEY, ("known", embeddings, queries.digest, qrels, request.k), read)
 
 
+def _find_known_curves(cell: Cell) -> list[Curve]:
+    """Return Trade-off's exact curves at every λ, over the queries, vectors and judgements of a measurement."""
+    digests = tuple(map(cell.provenance.get, ("embeddings", "qrels")))
+
+    def read() -> list[Curve]:
+        """Read the stored curves of the same data, each selector with its settings once."""
+        by_label: dict[str, Curve] = {}
+        for curve in open_store().read_curves():
+            has_same_data = tuple(map(curve.provenance.get, ("embeddings", "qrels"))) == digests
+            if curve.k == cell.k and has_same_data and set(curve.queries) == set(cell.queries):
+                by_label[curve.label] = curve
+        return list(by_label.values())
+
+    return get_or_compute(MEMORY_KEY, ("curves", *digests, digest_of(cell.queries), cell.k), read)
+
+
 def _estimate(cells: Sequence[Cell], baseline: Cell, k: int) -> OptionEstimates | None:
     """Estimate all settings for a decision; None if that is impossible, as with a baseline Recall of 0."""
     key = "estimates", tuple(read_column(cells, "key"))
@@ -149,13 +169,18 @@ def _estimate(cells: Sequence[Cell], baseline: Cell, k: int) -> OptionEstimates 
 
 
 def _draw_frontier(
-    cells: Sequence[Cell], k: int, objective: Objective, estimates: OptionEstimates | None, key: str
+    cells: Sequence[Cell],
+    k: int,
+    objective: Objective,
+    estimates: OptionEstimates | None,
+    key: str,
+    curves: Sequence[Curve] = (),
 ) -> None:
     """Draw settings as points of diversity and Recall, with the budget as a line that cannot be dragged.
 
     The budget is the share of the baseline's Recall that a setting must keep, as the objective says. estimates: of the
     settings' chances to keep it, None to draw all alike; key: of the chart, "tune.known" before a
-    tuning, "tune.so-far" while it runs and "tune.frontier" after it
+    tuning, "tune.so-far" while it runs and "tune.frontier" after it; curves: exact ones, in place of straight lines
     """
     # Bootstrap bands take time: before the end, when points are still added, coarse ones do.
     is_final = key == "tune.frontier"
@@ -176,5 +201,8 @@ def _draw_frontier(
         estimates=estimates,
         has_handles=False,
         is_muted=key == "tune.known",
+        has_envelope=False,
+        # Curves over other queries than the points' would not pass through them.
+        exact=[curve for curve in curves if not curve.left_out and len(curve.queries) == points.queries],
     )
     plot(plot_frontier(chart), key, file="frontier", label="Frontier: diversity against Recall")

@@ -26,7 +26,9 @@ from engine.evaluation.aspects import digest_of_aspects
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.tuning.history import HISTORY_HEADER, PastStudy, read_history
+from engine.evaluation.tuning.objectives import describe_objective
 from engine.progress import counted, format_duration
+from engine.stages import spec_of
 from engine.values import digest_of
 from engine.wording import visible
 
@@ -202,7 +204,8 @@ def _build_panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutco
     """
     request = started.request
     is_elsewhere = started.digest != _identify_data(loaded)
-    heading = f"Tuning {request.title}, goal: {request.objective.text}"
+    goal_text = describe_objective(request.objective, spec_of(request.like.select.spec.name, "selector").title)
+    heading = f"Tuning {request.title}, goal: {goal_text}"
     return JobPanel(
         purpose=PURPOSE,
         key=started,

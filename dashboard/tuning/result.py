@@ -89,7 +89,9 @@ def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
                 st.badge("from earlier settings", icon=":material/history:", color="gray")
             st.space("stretch")
             _draw_judge_button(loaded, tuned)
-            draw_apply_button(tuned.chosen, tuned.k, "tune.apply", "primary")
+            # A choice that the other split denies is not what the page advises.
+            kind: Literal["primary", "secondary"] = "secondary" if tuned.is_confirmed is False else "primary"
+            draw_apply_button(tuned.chosen, tuned.k, "tune.apply", kind)
         scorers = decoders.describe_scorers(tuned.decoder)
         details = " · ".join(filter(None, [suggest_next_step(tuned), scorers, outcome.remarks]))
         # There is a decision if the objective requires a share of the baseline's Recall. It says all that the other

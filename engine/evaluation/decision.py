@@ -219,7 +219,12 @@ def _describe(decision: Decision) -> Iterator[str]:
     budget = f"{decision.budget_text} of {decision.baseline}'s {title}"
     sure, bet = decision.sure, decision.bet
     verb, verb_of_setting, more = _name_gain(decision.objective)
-    if sure is not None:
+    if sure is not None and sure.confirmed is False:
+        # What another split denies must not be said as if it were certain.
+        looked = f"{verb_of_setting} {_format_gain(sure)} {more} and looked sure to keep {budget}"
+        where = f"On {decision.split}" if decision.split else "At first"
+        yield f"{where} {sure.name} {looked}; on {decision.confirm_split} {_describe_denial(sure)}."
+    elif sure is not None:
         yield f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}."
     else:
         second_verb = "" if verb_of_setting == "is" else "is "
@@ -242,6 +247,13 @@ def _describe(decision: Decision) -> Iterator[str]:
     if decision.relevant_from != 1:
         yield f"A document counts as relevant from grade {decision.relevant_from}."
     yield from _describe_next_level(decision)
+
+
+def _describe_denial(sure: Option) -> str:
+    """Say why another split does not confirm a setting, "it is not (at least 93.9%)" or "it gains nothing"."""
+    if sure.confirmed_gain is not None and sure.confirmed_gain <= TIE_TOLERANCE:
+        return "it gains nothing"
+    return "it is not" if sure.confirmed_low is None else f"it is not (at least {percent(sure.confirmed_low, 1)})"
 
 
 def _describe_cost(cost: Comparison) -> str:

@@ -11,7 +11,7 @@ from engine.evaluation.metrics import METRICS
 from engine.evaluation.paired import format_decoder
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.evaluation.sweep.store import Store
-from engine.evaluation.tuning.objectives import RELEVANT, format_change
+from engine.evaluation.tuning.objectives import RELEVANT, describe_objective, format_change
 from engine.evaluation.tuning.tuned import Tuned, average_outcome
 from engine.wording import percent
 
@@ -58,7 +58,7 @@ def record_study(store: Store, result: Tuned, tuned: str, asked: Mapping[str, An
     study = PastStudy(
         finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
         tuned=tuned,
-        objective=f"{objective.text}, k = {result.k}",
+        objective=f"{describe_objective(objective, result.reference.name)}, k = {result.k}",
         chosen=format_decoder(decoder, with_scorers),
         decoder=decoder,
         kept=percent(own_means[RELEVANT] / base_means[RELEVANT], 1) if has_recall else "",

@@ -75,13 +75,7 @@ class Objective(Declared):
     @property
     def text(self) -> str:
         """The objective in words."""
-        relevant, diverse = METRICS[RELEVANT].title, METRICS[DIVERSE].title
-        match self.aim:
-            case "maximise":
-                return f"maximum {METRICS[self.metric].title}"
-            case "diverse":
-                return f"most diversity ({diverse}), sure to keep {100 * self.share:g}% of the baseline's {relevant}"
-        return f"the knee of the {relevant}–{diverse} frontier"
+        return describe_objective(self, "the baseline")
 
     @property
     def constrained(self) -> bool:
@@ -138,6 +132,17 @@ class Objective(Declared):
         """
         choose_best = _choose_maximum if self.aim == "maximise" else _choose_knee
         return choose_best(self, means, baseline, order, k, rival)
+
+
+def describe_objective(objective: Objective, baseline: str) -> str:
+    """Describe an objective in words; baseline: the name of what a share is kept of."""
+    relevant, diverse = METRICS[RELEVANT].title, METRICS[DIVERSE].title
+    match objective.aim:
+        case "maximise":
+            return f"maximum {METRICS[objective.metric].title}"
+        case "diverse":
+            return f"most diversity ({diverse}), sure to keep {100 * objective.share:g}% of {baseline}'s {relevant}"
+    return f"the knee of the {relevant}–{diverse} frontier"
 
 
 def explain_ineffective(param: Param, name: str, aim_name: str, aim: str, value: Any) -> str:

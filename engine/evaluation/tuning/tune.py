@@ -548,30 +548,32 @@ class _Study:
             best_options = [decision.bet]
         chosen = decision.sure or find_best(best_options)
         candidates = []
-        for family, cells, option, names in zip(families, tried_cells, best_options, left_out, strict=True):
+        parts = zip(families, tried_cells, best_options, left_out, strict=True)
+        for number, (family, cells, option, names) in enumerate(parts):
             own_curves = [curve for curve in curves if curve.method == family.settings.spec.name]
-            facts = {"queries": decision.queries, "left_out": names}
-            candidates.append(self._measure_option(option, family, cells, base, own_curves, not several, facts))
+            facts, step = {"queries": decision.queries, "left_out": names}, (number, len(families))
+            candidates.append(self._measure_option(option, family, cells, base, own_curves, facts, several, step))
         # The choice first, then the others in the families' order.
         candidates.sort(key=lambda candidate: candidate.decoder.label != chosen.label)
         return candidates, estimates
 
     def _measure_option(
         self, option: Option, family: Family, cells: dict[Stage, Cell], base: Cell, curves: Sequence[Curve],
-        is_reported: bool, facts: Mapping[str, Any],
+        facts: Mapping[str, Any], several: bool, step: tuple[int, int],
     ) -> Candidate:  # fmt: skip
         """Return a setting as a candidate for the choice; measure it on dev if it is on a curve only.
 
         A cell is one decoder's metrics, query by query, at one k. option: the setting with its estimates; family: all
         settings of its selector or scorer; cells: those that are measured, to which it is added; curves: the family's
-        exact ones; is_reported: pass the new cell to `on_cell`; facts: further fields of the candidate.
+        exact ones; facts: further fields of the candidate; several: the families are compared, else the new cell is
+        passed to `on_cell`; step: number of families before this one, and of all
         """
         assert option.decoder is not None
         decoder, n_settings = option.decoder, len(cells)
         stage = family.get_stage(decoder)
         if stage not in cells:
-            progress = self._relabel_progress(f"measuring the best {family.settings.spec.title}")
-            cells[stage] = self._measure([decoder], self.dev, progress, is_reported)[decoder.label]
+            progress = self._relabel_progress(f"measuring the best {family.settings.spec.title}", *step)
+            cells[stage] = self._measure([decoder], self.dev, progress, not several)[decoder.label]
         curve = next((curve for curve in curves if curve.has(decoder)), None)
         return Candidate(
             name=_format_cell(cells[stage], base), decoder=decoder, settings=n_settings, dev=cells[stage], test=None,
@@ -636,7 +638,7 @@ class _Study:
 
         n_before, n_total: steps before this part, and of the work in all; by default the part stands for all.
         """
-        return lambda n_done, n_part, _: self.report(n_before + n_done, n_total or n_part, label)
+        return lambda n_done, n_part, _: self.report(max(0, n_before + n_done), n_total or n_part, label)
 
     def _measure(
         self, decoders: Sequence[Decoder], split: str, progress: Progress | None = None, is_reported: bool = False
@@ -672,7 +674,8 @@ class _Study:
             round_size = min(DECODER_GROUP_SIZE, max(2, len(decoders) // N_MEASURING_ROUNDS))
         by_label: dict[str, Cell] = {}
         for round_start in range(0, len(decoders), round_size):
-            progress = self._relabel_progress(progress_label, round_start, len(decoders))
+            # The baseline is no setting that is tried, and all else that counts settings leaves it out.
+            progress = self._relabel_progress(progress_label, round_start - 1, len(decoders) - 1)
             round_decoders = decoders[round_start : round_start + round_size]
             by_label |= self._measure(round_decoders, self.dev, progress, is_reported=True)
         tried_cells = []

@@ -17,7 +17,7 @@ from engine.evaluation.metrics import METRICS, map_values
 from engine.evaluation.paired import find_complete_queries, format_stage_call, short_names
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, correct_comparisons
 from engine.evaluation.sweep.cell import Cell, decoder_to_json
-from engine.evaluation.tuning.objectives import RELEVANT, Objective, TunedChoice
+from engine.evaluation.tuning.objectives import RELEVANT, Objective, TunedChoice, describe_objective
 from engine.progress import counted
 from engine.wording import decimal, percent, signed
 
@@ -180,17 +180,16 @@ class Tuned(OneLine):
         """The sentences on what was chosen, from what and why, how stable that is, and if test confirms it."""
         status_text = f"{self.status[0].upper()}{self.status[1:]}"
         budget_sentences = [] if self.decision is None else self.decision.sentences
+        goal = f"for {describe_objective(self.objective, self.reference.name)}, on {self.dev}"
         if self.several:
             extent = f"{counted(len(self.candidates), 'decoder')} in {_count_settings(self.candidates)}"
-            goal = f"for {self.objective.text}, on {self.dev}."
-            headline = f"{self.winner.name}: chosen from {extent} {goal}"
+            headline = f"{self.winner.name}: chosen from {extent} {goal}."
             if self.stays:
-                headline = f"{self.winner.name} stays: none of {extent} is chosen {goal}"
+                headline = f"{self.winner.name} stays: none of {extent} is chosen {goal}."
             reasons = budget_sentences or [self.choosing.reason]
             return (headline, *reasons, *([] if self.stays else [f"{status_text}."]))
         sentences = [
-            f"{self.winner.name}: chosen from {self.searched} for {self.objective.text}, on {self.dev} "
-            f"({counted(self.queries, 'query', 'queries')}).",
+            f"{self.winner.name}: chosen from {self.searched} {goal} ({counted(self.queries, 'query', 'queries')}).",
             *(budget_sentences or [self.choosing.reason]),
         ]
         same_choice = "this setting"

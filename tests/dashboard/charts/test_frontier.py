@@ -49,6 +49,7 @@ from engine.evaluation.loss_model import LossEstimate
 from support.sweeps import toy
 
 METHODS = ("top_k", "mmr", "nnn", "vrsd")
+PANELLED = ("mmr", "vrsd", "nnn", "max_sum", "dpp")
 """In the registry's order."""
 
 
@@ -266,6 +267,24 @@ def test_axes_stay_while_the_budget_moves_above_the_default(found):
     assert views[1] == views[2] == views[3] and views[0].y[0] < views[1].y[0]
 
 
+def test_fixed_budget_and_both_intervals_are_in_the_window(found, curve, estimates):
+    chart = FrontierChart(frontier=found, dark=False, share=0.9, estimates=estimates, exact=[curve], has_handles=False)
+    low, high = chart.view.y
+    choices = filter(None, (chart.decision.sure, chart.decision.bet))
+    ends = [100 * end for option in choices for end in (option.low, option.high)]
+    assert ends and low <= min(*ends, chart.floor) and high >= max(ends)
+
+
+def test_curve_that_is_not_estimated_is_as_wide_as_its_nearest_setting(found, curve, swept):
+    """None stood for the baseline, which is sure: a curve was drawn as certain down to its end."""
+    alone = estimate_options(swept, baseline=swept[0], k=5)
+    chart = FrontierChart(frontier=found, dark=False, share=0.9, estimates=alone, exact=[curve], has_envelope=False)
+    widths = [trace.line.width for trace in read_lines(plot_frontier(chart), "mmr")]
+    labels = [curve.make_decoder(value).label for value in (0.0, 1.0)]
+    chances = [find_chance(chart, alone.position_of[label]) for label in labels]
+    assert (widths[0], widths[-1]) == pytest.approx(tuple(map(widen, chances))) and chances[0] < chances[1]
+
+
 def test_one_query_is_drawn_in_its_own_unit(swept):
     first = [
         replace(cell, queries=cell.queries[:1], values={m: v[:1] for m, v in cell.values.items()}) for cell in swept
@@ -393,10 +412,10 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart
     figure = plot_panels(chart)
     own = [t for t in figure.data if t.customdata is not None]
     assert [a.text.split(" ", 1)[1] for a in figure.layout.annotations] == [
-        engine.methods()[name].title for name in METHODS
+        engine.methods()[name].title for name in METHODS[1:]
     ]
-    assert {i for t in own for i in t.customdata} == {p.point.label for p in found.points}
-    assert len({t.xaxis for t in own}) == len(METHODS)
+    assert {i for t in own for i in t.customdata} == {p.point.label for p in found.points} - {chart.base.point.label}
+    assert len({t.xaxis for t in own}) == len(METHODS) - 1, "the baseline, one point, has no panel"
     lines = [t for t in figure.data if t.mode == "lines" and t.name != "best of all"]
     assert len(lines) == 2 and {t.line.width for t in lines} == {widen(1.0)}, "of MMR, and the best of NNN's"
     panels, main_chart = plot_panels(estimated_chart), plot_frontier(estimated_chart)
@@ -406,10 +425,36 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart
     )
     assert widths == main_chart_widths and len(set(widths)) > 10
     assert panels.layout.meta["level"] == main_chart.layout.meta["level"], "the budget can be dragged in panels too"
-    assert panels.layout.meta["panels"] == list(METHODS)
+    assert panels.layout.meta["panels"] == list(METHODS[1:])
     ring = read_shapes(panels)["sure ring"]
-    number = list(METHODS).index(estimated_chart.decision.sure.decoder.select.spec.name)
-    assert (ring.xref, ring.yref) == (f"x{number + 1}", f"y{number + 1}"), "in its decoder's panel"
+    number = list(METHODS[1:]).index(estimated_chart.decision.sure.decoder.select.spec.name)
+    assert (ring.xref, ring.yref) == tuple(f"{axis}{number + 1 if number else ''}" for axis in "xy"), (
+        "in its decoder's panel"
+    )
+
+
+def test_panels_have_titles_outside_and_numbers_below_each_column(toys):
+    decoders = [*engine.grid("top_k"), *(engine.Decoder(engine.make(name)) for name in PANELLED)]
+    chart = FrontierChart(
+        frontier=frontier(engine.sweep(decoders, *toys, 5, ("recall", "ilad")), "ilad", "recall", 5), dark=False
+    )
+    axes = plot_panels(chart).layout
+    numbered = [n for n in range(1, 6) if getattr(axes, f"xaxis{n if n > 1 else ''}").showticklabels]
+    assert numbered == [3, 4, 5] and axes.xaxis5.title.text == "Diversity (ILAD@5) →"
+    assert axes.yaxis4.title.text == axes.yaxis.title.text == "Recall@5, % of Top-k ↑" and not axes.yaxis2.title.text
+
+
+def test_line_through_the_baseline_hides_neither_its_name_nor_its_mark(estimated_chart):
+    figure, base = plot_frontier(estimated_chart), estimated_chart.base
+    last = [t for t in figure.data if t.customdata is not None][-1]
+    assert list(last.customdata) == [base.point.label], "drawn over the others"
+    label = next(each for each in figure.layout.annotations if each.text == base.name)
+    x, y = estimated_chart.view.to_pixels((label.x, label.y))
+    x, y, half = x + label.xshift, y + label.yshift, CHARACTER_PX * len(label.text) / 2
+    for trace in read_lines(figure, "mmr"):
+        for place in zip(trace.x, trace.y, strict=True):
+            line_x, line_y = estimated_chart.view.to_pixels(place)
+            assert not (abs(line_x - x) < half and abs(line_y - y) < LINE_PX / 2)
 
 
 def test_an_axis_of_times_runs_the_other_way(swept):

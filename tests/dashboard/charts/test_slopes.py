@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dashboard.charts.palette import method_style
-from dashboard.charts.slopes import LABEL_GAP, DecoderSlope, plot_slopes, spread_names
+from dashboard.charts.slopes import LABEL_GAP, LEADER_SHAPE, DecoderSlope, plot_slopes, spread_names
 
 SLOPES = (
     DecoderSlope(name="MMR · λ 0.8", method="mmr", on_dev=0.97, on_test=0.961, is_chosen=True),
@@ -31,7 +31,7 @@ def test_chosen_line_alone_is_thick_opaque_and_has_a_bold_name():
     chosen, *remaining = figure.data
     assert all(chosen.line.width > line.line.width and chosen.opacity > line.opacity for line in remaining)
     assert [label.text.startswith("<b>") for label in figure.layout.annotations] == [True, False, False]
-    assert "MMR · λ 0.8 96.1%" in figure.layout.annotations[0].text
+    assert "MMR · λ 0.8: 96.1%" in figure.layout.annotations[0].text
 
 
 def test_names_are_escaped_and_axes_name_splits_budget_and_metric():
@@ -40,7 +40,7 @@ def test_names_are_escaped_and_axes_name_splits_budget_and_metric():
     assert "&lt;b&gt;DPP" in texts[2] and "&lt;b&gt;DPP" in figure.data[2].hovertemplate
     assert texts[3:] == ["dev<br>chosen here", "half &lt;2&gt;<br>kept back"]
     assert figure.layout.yaxis.title.text == "Recall@10, % of Top-k's"
-    (budget,) = figure.layout.shapes
+    (budget,) = [shape for shape in figure.layout.shapes if shape.name != LEADER_SHAPE]
     assert budget.y0 == budget.y1 == 95
 
 
@@ -49,6 +49,13 @@ def test_axis_holds_all_lines_and_the_budget_even_without_any_line():
     assert low < 90 and high > 99
     low, high = plot(slopes=()).layout.yaxis.range
     assert low < 95 < high
+
+
+def test_line_leads_from_each_point_to_its_name():
+    figure = plot()
+    leaders = [shape for shape in figure.layout.shapes if shape.name == LEADER_SHAPE]
+    assert [leader.y0 for leader in leaders] == pytest.approx([100 * slope.on_test for slope in SLOPES])
+    assert [leader.y1 for leader in leaders] == [label.y for label in figure.layout.annotations]
 
 
 def test_names_that_are_apart_stay_where_their_points_are():

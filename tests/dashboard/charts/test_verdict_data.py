@@ -54,7 +54,7 @@ def test_choice_has_its_decoders_look_and_its_figures(estimates):
     assert {name: shown[name] for name in look} == look | {"name": sure.name}
     assert shown["facts"] == (
         f"+{sure.gain:.0%} diversity · {sure.share_kept:.1%} of Top-k's Recall "
-        f"(95% interval {sure.low:.0%} to {sure.high:.0%})"
+        f"(95% CI {sure.low:.0%} to {sure.high:.0%})"
     )
 
 

@@ -184,6 +184,8 @@ def test_without_a_click_the_sure_setting_is_open_and_can_be_taken_along(measure
     dot = figure(app)["layout"]["meta"]["curve"]
     assert dot["values"][dot["at"]] == pytest.approx(sure.decoder.select.relevance_weight)
     assert f"relevance_weight={sure.decoder.select.relevance_weight:g}" in app.code[0].value
+    # The open setting is the verdict's choice, so one button takes it along.
+    assert "tradeoff.use.opened" not in pages.keys(app) and app.button(key="tradeoff.use").proto.type == "primary"
     app.button(key="tradeoff.use").click().run()  # the page that it leads to is not there
     assert app.session_state["decoders"] == FEW
     assert app.session_state["explore.mmr.relevance_weight"] == pytest.approx(sure.decoder.select.relevance_weight)
@@ -223,7 +225,7 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     app = pages.press(app, "tradeoff.confirm")
     confirmations = [sentence for sentence in decision.sentences if sentence.startswith("On test")]
     assert len(confirmations) == 2 and all(sentence in pages.texts(app) for sentence in confirmations)
-    assert "tradeoff.confirm" not in pages.keys(app) and headline_of(app) == list(chosen.sentences[:2])
+    assert "tradeoff.confirm" not in pages.keys(app) and decision.sentences[0] in pages.texts(app)
     app.slider(key=selection.SHARE_KEY).set_value(0.9).run()
     assert "tradeoff.confirm" in pages.keys(app) and "On test" not in pages.texts(app)
 
@@ -378,6 +380,13 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     kept = len(ids(figure(app)))
     assert 2 <= kept < 6 and f"{6 - kept} of 6 settings" in pages.texts(app)
     assert f"{kept} of 6 settings are measured so far." in pages.texts(app) and headline_of(app)
+    primary = {button.key for button in app.button if button.proto.type == "primary"}
+    assert "tradeoff.start" in primary and "tradeoff.use" not in primary, "one next step"
+    before = headline_of(app)
+    pages.start_job(app, "tradeoff.start", sweeps.SWEEP_PURPOSE, 2)
+    # The last verdict stands while more is measured, and says so; the budget's line is in the chart.
+    assert headline_of(app) == before and "so far" in pages.texts(app) and BUDGET_SHAPE in str(figure(app)["layout"])
+    pages.cancel_job(app, sweeps.SWEEP_PURPOSE)
     monkeypatch.setattr(engine, "sweep", point)
     assert len(ids(figure(pages.press_and_finish(app, "tradeoff.start")))) == 6 and "tradeoff.start" not in pages.keys(
         app

@@ -93,7 +93,7 @@ def test_lists_of_no_decoder_get_no_confident_name_and_five_lists_cannot_tell(tm
     random_lists = {query: [ids[row] for row in rng.choice(len(ids), 5, replace=False)] for query in query_ids[:20]}
     app = finish(add_run(open_system(), write_run(tmp_path, "random.run", random_lists)))
     assert "Not one of these decoders. The nearest is" in headline_of(app)
-    assert app.button(key="tradeoff.system.open").label == "Open the nearest in Explore"
+    assert app.button(key="tradeoff.system.open").label == "Use the nearest in Explore"
     table = pages.first_table(app, "The rule picks")
     assert len(table) == 10 and set(table["#"]) <= {1, 2, 3, 4, 5}
     example = identification.build_example_run(loaded).documents

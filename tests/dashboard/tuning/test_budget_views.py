@@ -53,6 +53,22 @@ def test_known_before_a_run_is_drawn_from_measurements_of_the_same_queries(store
     assert sorted(points) == pytest.approx(sorted(cell.mean["ilad"] for cell in cells))
 
 
+def test_known_before_a_run_has_the_curve_of_every_weight_and_the_budget_in_view(store):
+    """Straight lines between grid points, under a staircase, were another picture than Trade-off's of the same data."""
+    cells = measure(store)
+    loaded = pages.load()
+    qrels = subsample(loaded.dataset.qrels["dev"], 20)
+    queries = loaded.dataset.queries.only(set(qrels.grades))
+    metrics = ("recall", "ilad")
+    curve = engine.exact_frontier("mmr", loaded.space, queries, qrels, 10, metrics, split="dev", store=store)
+    (figure,) = list_charts(pages.screen("tune", **QUICK))
+    lines = [trace for trace in figure["data"] if trace.get("mode") == "lines"]
+    assert sum(len(trace["x"]) for trace in lines) > len(cells) and len(curve) > len(cells)
+    assert "best of all" not in [trace.get("name") for trace in figure["data"]]
+    low, high = figure["layout"]["yaxis"]["range"]
+    assert low < 95 < high
+
+
 def test_goal_without_a_budget_has_no_frontier_before_a_run(store):
     measure(store)
     app = pages.screen("tune", **{**QUICK, "tune.aim": "knee"})
@@ -68,7 +84,11 @@ def test_running_tuning_names_its_leader_which_is_not_confirmed(monkeypatch):
     leader = decision.sure or decision.bet
     expected = f"{leader.name} leads, not confirmed" if leader else "No leader so far"
     assert f"**{expected}**" in [element.value for element in app.markdown]
-    assert "So far: 5 of" in pages.texts(app) and len(list_charts(app)) == 1
+    texts = pages.texts(app)
+    # One count of settings, without the baseline, and the name that the form has for it.
+    assert " of 11" in texts and " of 12" not in texts and "95% of Top-k's Recall" in texts
+    assert "the baseline's" not in texts
+    assert "So far: 5 of" in texts and len(list_charts(app)) == 1
     pages.cancel_job(app, "tune")
 
 

@@ -189,6 +189,12 @@ def test_an_opened_setting_shows_its_figures_and_can_be_applied(outcomes, monkey
     assert app.session_state["explore.mmr.relevance_weight"] == weight
 
 
+def test_choice_that_is_not_confirmed_has_no_primary_button(outcomes):
+    (tuned,) = [outcome.tuned for outcome in outcomes.values()]
+    (button,) = [b for b in shown(outcomes).button if b.key == "tune.apply"]
+    assert button.proto.type == ("secondary" if tuned.is_confirmed is False else "primary")
+
+
 def test_one_target_after_the_other_and_the_files(outcomes):
     app = shown(outcomes)
     result = outcome(app).tuned

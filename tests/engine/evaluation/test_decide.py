@@ -144,6 +144,20 @@ def test_confirmation_says_what_is_gained_on_the_other_split(gain, objective, wo
     assert option.confirmed and option.confirmed_gain is None
 
 
+@pytest.mark.parametrize(
+    ("gain", "loss", "end"), [(0.2, 0.2, "it is not (at least {low:.1%})."), (0.0, 0.0, "it gains nothing.")]
+)
+def test_choice_that_the_other_split_denies_is_not_called_sure(gain, loss, end):
+    """A headline that stays "you can … and be sure" above "not confirmed" contradicts it."""
+    chosen = [BASE, cell("vrsd", make_values(0.24, 0.01, 0.02))]
+    other = [cell("top_k", make_values(), split="dev"), cell("vrsd", make_values(gain, loss, 0.01), split="dev")]
+    decision = decide(chosen, confirm=other)
+    assert decision.sure.confirmed is False
+    head = "On test VRSD is 24% more diverse and looked sure to keep 95% of Top-k's Recall@10; on dev "
+    assert decision.sentences[0] == head + end.format(low=decision.sure.confirmed_low)
+    assert "be sure to keep" not in str(decision)
+
+
 def test_confirmation_without_spread_follows_the_rule_of_three():
     """No loss on 200 queries: a loss of everything on a share 1 − s of all would be unseen with probability s²⁰⁰."""
     chosen = [BASE, cell("vrsd", make_values(0.24, 0.01, 0.02))]

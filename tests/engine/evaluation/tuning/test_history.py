@@ -36,7 +36,11 @@ def test_history_lists_studies_newest_first_without_repeats(tmp_path):
     assert tuple(second.sentences) == every.chosen_because and tuple(again.sentences) == study.chosen_because
     recall = average_outcome(every)
     assert second.kept == f"{recall[0]['recall'] / recall[1]['recall']:.1%}"
-    assert second.row[1:4] == ("every decoder", f"{every.objective.text}, k = 5", every.winner.name)
+    assert second.row[1:4] == (
+        "every decoder",
+        "most diversity (ILAD), sure to keep 95% of Top-k's Recall, k = 5",
+        every.winner.name,
+    )
     with closing(sqlite3.connect(store.path)) as db, db:
         db.execute("UPDATE studies SET facts = 'sand'")
     with pytest.raises(engine.DataError, match="a study is damaged"):
