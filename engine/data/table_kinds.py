@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.data.columns import TEXT_NAMES
 from engine.data.field_lines import find_columns, normalize_column
-from engine.data.files import FOLDER_TABLE_SUFFIXES, find_table, split_suffix
+from engine.data.files import FOLDER_TABLE_SUFFIXES, find_table, split_suffix, translate_read_errors
 from engine.data.judgement_files import QRELS_NAME, has_judgement_suffix, is_judgement_name, list_files
 from engine.data.judgements import JUDGEMENT_NAMES, MAX_USUAL_GRADE, parse_grade
 from engine.data.tables import TABLE_SUFFIXES, has_shards, preview_table
@@ -65,7 +65,9 @@ def find_corpus_table(folder: Path) -> Path | None:
 
 def list_possible_documents(folder: Path) -> list[Path]:
     """List the tables of a folder without a corpus.* that may hold its documents, by their names."""
-    return [] if find_table(folder, "corpus") is not None else list(filter(_may_be_documents, list_files(folder)))
+    # A folder that may not be listed is an error of the file, as for its reader.
+    with translate_read_errors(folder):
+        return [] if find_table(folder, "corpus") is not None else list(filter(_may_be_documents, list_files(folder)))
 
 
 def describe_unclear_documents(names: Sequence[str]) -> str:

@@ -206,5 +206,5 @@ def test_a_linked_table_that_would_be_read_as_documents_is_refused(tmp_path):
     (root / "queries.csv").write_text("id,query\nq,x\n")
     (root / "papers.csv").symlink_to(secret)
     roots.set_rules(roots.Rules(roots=(root,), shared=True))
-    with pytest.raises(engine.DataError):
+    with pytest.raises(FrontierError, match="--root FOLDER"):
         roots.check_corpus(root)

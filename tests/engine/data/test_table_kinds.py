@@ -56,5 +56,5 @@ def test_two_tables_that_may_be_the_documents_are_named_with_the_fix(tmp_path):
 
 def test_tables_without_queries_or_judgements_are_no_data_set(tmp_path):
     write_parts(tmp_path, papers=PAPERS)
-    with pytest.raises(engine.DataError, match="has no corpus.jsonl"):
+    with pytest.raises(engine.DataError, match=r"has no corpus\.jsonl"):
         engine.load_dataset(tmp_path)
