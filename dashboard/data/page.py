@@ -16,6 +16,7 @@ from dashboard.widgets import duplicates, next_steps, suggestions
 from dashboard.widgets.basics import show_failure, upload_field
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.common import as_label, draw_notices
+from dashboard.widgets.next_steps import ADDING_KEY, PATH_WAY, UPLOAD_WAY, WAY_KEY
 from dashboard.widgets.tables import draw_table
 from engine.data.files import is_present, list_table_paths
 from engine.data.judgement_files import is_judgement_name, list_files
@@ -35,7 +36,7 @@ from engine.errors import ConflictingGradesError, FrontierError, RepeatedIdError
 from engine.progress import counted
 from engine.values import Dataset
 
-DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY = "Demo", "Upload", "Path", "Vector engine"
+DEMO_WAY, ENGINE_WAY = "Demo", "Vector engine"
 NO_COLUMN = "(none)"
 HEADER_NAMES = {"auto": "Guess", "first": "Names the columns", "none": "Is data"}
 SIMILARITIES = {PRODUCT: "Inner product", COSINE: "Cosine"}
@@ -72,6 +73,7 @@ def draw() -> None:
         if source is not None and st.button(
             "Open" if source.store else "Load and embed", type="primary", key="data.load"
         ):
+            st.session_state.pop(ADDING_KEY, None)
             loading.begin_loading(source)
     with right_column, st.container(key="data-current"):
         loading.draw_loading()
@@ -95,13 +97,15 @@ def _draw_source() -> Source | None:
 
     Raises FrontierError if this server may not read it, and OSError, RuntimeError or ValueError for impossible paths.
     """
-    source_kind = choose("Corpus", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], "data.way", show_label=True)
+    source_kind = choose("Corpus", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], WAY_KEY, show_label=True)
     if source_kind == ENGINE_WAY:
         return _draw_stores()
     if source_kind == DEMO_WAY:
         names, captions = list(corpora.DEMOS), list(corpora.DEMOS.values())
         name = st.radio("Built in", names, captions=captions, key="data.demo", persist_state="session")
         return _draw_encoder(Source(name))
+    if source_kind in (UPLOAD_WAY, PATH_WAY):
+        next_steps.draw_adding()
     if source_kind == UPLOAD_WAY:
         files = upload_field(
             "Files",

@@ -12,8 +12,8 @@ import streamlit as st
 
 from dashboard.services import jobs, roots
 from engine.data import cache
-from engine.data.files import FOLDER_TABLE_SUFFIXES, split_suffix
-from engine.data.judgement_files import JUDGEMENT_SUFFIXES, has_judgement_suffix, is_judgement_name
+from engine.data.files import FOLDER_TABLE_SUFFIXES, find_table, split_suffix
+from engine.data.judgement_files import JUDGEMENT_SUFFIXES, QRELS_NAME, has_judgement_suffix, is_judgement_name
 from engine.errors import DataError
 from engine.paths import cache_folders
 
@@ -78,6 +78,26 @@ def find_upload_folder(path: str) -> str:
         return _folder_name(Path(path))
     except ValueError:
         return ""
+
+
+def find_sent_files(path: str) -> tuple[str, dict[str, str]]:
+    """Return a corpus's path as the person has it, and the options that read what was sent with it.
+
+    Code that a page exports names these: an upload's path is one of the server. Any other path is as it is.
+    """
+    from engine.data.table_kinds import find_corpus_table
+
+    if not find_upload_folder(path):
+        return path, {}
+    folder = Path(path)
+    table = find_corpus_table(folder) if folder.is_dir() else None
+    # A table is read with judgements of one file and the queries beside it, as they were sent. Vectors of queries and
+    # several files of judgements need a folder, which the person has under a name of its own.
+    judgement_files = [] if table is None else list((folder / QRELS_NAME).glob("*"))
+    has_vectors = any(file.name.endswith(VECTOR_ENDINGS) for file in folder.glob("*"))
+    if table is None or len(judgement_files) != 1 or has_vectors or find_table(folder, "queries") is None:
+        return folder.name, {}
+    return table.name, {"qrels": judgement_files[0].name}
 
 
 def _folder_name(path: Path) -> str:

@@ -155,3 +155,19 @@ def test_a_judged_question_table_alone_stays_a_corpus():
     files = [sent("faq.csv", faq), sent("queries.csv", b"id,query\nq1,trees\n"), sent("qrels.tsv", b"q1\t2\t1\n")]
     dataset = engine.load_dataset(uploads.save_uploads(files))
     assert dataset.corpus.texts[1] == "how do trees grow" and dataset.qrels["test"].grades == {"q1": {"2": 1}}
+
+
+def test_code_names_files_as_the_person_has_them(tmp_path, monkeypatch):
+    queries = b"id,query\nq1,growing trees\nq2,searching graphs\n"
+    contents = {"papers.csv": PAPERS, "queries.csv": queries, "qrels.tsv": JUDGED}
+    path = uploads.save_uploads([sent(name, content) for name, content in contents.items()])
+    corpus, options = uploads.find_sent_files(str(path))
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    there, here = engine.load_dataset(path), engine.load_dataset(corpus, **options)
+    assert (corpus, options) == ("papers.csv", {"qrels": "qrels.tsv"}) and here.corpus.digest == there.corpus.digest
+    assert here.queries == there.queries and here.qrels == there.qrels
+    table = uploads.save_uploads([sent("papers.csv", PAPERS)])
+    assert uploads.find_sent_files(str(table)) == ("papers.csv", {})
+    assert uploads.find_sent_files("sets/papers.csv") == ("sets/papers.csv", {})
