@@ -16,11 +16,13 @@ from dashboard.widgets import duplicates, next_steps, suggestions
 from dashboard.widgets.basics import show_failure, upload_field
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.common import as_label, draw_notices
+from dashboard.widgets.next_steps import ADDING_KEY, PATH_WAY, UPLOAD_WAY, WAY_KEY
 from dashboard.widgets.tables import draw_table
 from engine.data.files import is_present, list_table_paths
 from engine.data.judgement_files import is_judgement_name, list_files
 from engine.data.own_vectors import find_document_vectors, find_vectors_file
 from engine.data.stores.config import EXAMPLE, collections, config_path
+from engine.data.table_kinds import find_corpus_table
 from engine.data.tables import (
     CSV_SEPARATORS,
     TABLE_SUFFIXES,
@@ -32,8 +34,9 @@ from engine.data.tables import (
 )
 from engine.errors import ConflictingGradesError, FrontierError, RepeatedIdError
 from engine.progress import counted
+from engine.values import Dataset
 
-DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY = "Demo", "Upload", "Path", "Vector engine"
+DEMO_WAY, ENGINE_WAY = "Demo", "Vector engine"
 NO_COLUMN = "(none)"
 HEADER_NAMES = {"auto": "Guess", "first": "Names the columns", "none": "Is data"}
 SIMILARITIES = {PRODUCT: "Inner product", COSINE: "Cosine"}
@@ -70,6 +73,7 @@ def draw() -> None:
         if source is not None and st.button(
             "Open" if source.store else "Load and embed", type="primary", key="data.load"
         ):
+            st.session_state.pop(ADDING_KEY, None)
             loading.begin_loading(source)
     with right_column, st.container(key="data-current"):
         loading.draw_loading()
@@ -93,18 +97,21 @@ def _draw_source() -> Source | None:
 
     Raises FrontierError if this server may not read it, and OSError, RuntimeError or ValueError for impossible paths.
     """
-    source_kind = choose("Corpus", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], "data.way", show_label=True)
+    source_kind = choose("Corpus", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], WAY_KEY, show_label=True)
     if source_kind == ENGINE_WAY:
         return _draw_stores()
     if source_kind == DEMO_WAY:
         names, captions = list(corpora.DEMOS), list(corpora.DEMOS.values())
         name = st.radio("Built in", names, captions=captions, key="data.demo", persist_state="session")
         return _draw_encoder(Source(name))
+    if source_kind in (UPLOAD_WAY, PATH_WAY):
+        next_steps.draw_adding()
     if source_kind == UPLOAD_WAY:
         files = upload_field(
             "Files",
             accept_multiple_files=True,
-            help="One .csv, .tsv, .json, .jsonl, .parquet, .xlsx, .npy or .npz file. Or a BEIR folder: corpus.jsonl, "
+            help="One .csv, .tsv, .json, .jsonl, .parquet, .xlsx, .npy or .npz file. Or tables of documents, queries "
+            "and judgements, as papers.csv, queries.csv and qrels.tsv. Or a BEIR folder: corpus.jsonl, "
             "queries.jsonl, the judgements, vectors.npy and query_vectors.npy. Or a table and the vectors of its rows. "
             "Or vectors, and their ids line by line in a .txt.",
         )
@@ -161,7 +168,7 @@ def _draw_table_source(path: Path) -> Source | None:
     None if it cannot be loaded as chosen; folders and files of vectors have fewer choices.
     """
     # A folder of Parquet files is one table.
-    if path.is_dir() and (any(map(is_present, list_table_paths(path, "corpus"))) or not has_shards(path)):
+    if path.is_dir() and (find_corpus_table(path) is not None or not has_shards(path)):
         return _draw_folder_source(path)
     # Vectors have no columns to choose.
     if (suffix := find_table_suffix(path)) not in TABLE_SUFFIXES:
@@ -266,7 +273,7 @@ def _draw_folder_source(path: Path) -> Source | None:
     qrels = choices[0] if choices else "qrels"
     if len(choices) > 1:
         qrels = select("Judgements", choices, f"data.qrels.{path}")
-    table, source = next(filter(is_present, list_table_paths(path, "corpus")), None), Source(str(path), qrels=qrels)
+    table, source = find_corpus_table(path), Source(str(path), qrels=qrels)
     if table is None:
         return _draw_encoder(source)
     head = preview_table(table, PREVIEW_ROWS)
@@ -321,9 +328,18 @@ def _check_source(source: Source) -> Source | None:
     if isinstance(dataset, FrontierError):
         show_failure("This cannot be read.", dataset)
         return None
-    st.text(counted(len(dataset.corpus), "document"))
+    st.text(_count_parts(dataset))
     draw_notices(dataset)
     return source
+
+
+def _count_parts(dataset: Dataset) -> str:
+    """Return how many documents, queries and judgements were read, those of which there are none left out."""
+    n_queries, n_judgements = len(dataset.queries), sum(qrels.count for qrels in dataset.qrels.values())
+    texts = [counted(len(dataset.corpus), "document")]
+    texts += [counted(n_queries, "query", "queries")] if n_queries else []
+    texts += [counted(n_judgements, "judgement")] if n_judgements else []
+    return " · ".join(texts)
 
 
 def _draw_filters(source: Source, columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:

@@ -90,7 +90,12 @@ def check_corpus(typed_path: str | Path) -> Path:
     if path.absolute() in get_rules().corpora:
         return path
     if os.path.isdir(path):  # False for a name that no file can have, which the reader refuses by name
+        # Imported here: it brings the readers of tables, which a starting server does not need.
+        from engine.data.table_kinds import list_possible_documents
+
         file_paths = [*(path / name for name in READABLE), *list_candidates(path)]
+        # Any table is the corpus if it lies alone beside queries or judgements.
+        file_paths += list_possible_documents(path)
         # A folder without a corpus.jsonl may be one table, of all its Parquet files.
         file_paths += [*path.glob("*.parquet"), *path.glob("data/*.parquet")]
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from dashboard.services import uploads
 from dashboard.services.source import Loaded, Source
 from engine.data import cache, inventory
 from engine.errors import DataError
@@ -82,11 +83,12 @@ def export_context(loaded: Loaded, k: int, **other_fields: Any) -> ExportContext
 
     encoder = None if loaded.space.encoder is None else loaded.source.encoder
     fields: dict[str, Any] = {"documents": len(loaded.space), **export_fields(loaded), **other_fields}
-    reading = {name: value for name, value in loaded.source.reading.items() if name in READING_ARGUMENTS}
+    corpus, reading = uploads.find_sent_files(loaded.source.path)
+    reading |= {name: value for name, value in loaded.source.reading.items() if name in READING_ARGUMENTS}
     fields["relevant_from"] = loaded.source.relevant
     if (reduction := loaded.without_training.reduction) is not None:
         fields |= {"drop_duplicates": reduction.kind, "duplicate_threshold": reduction.threshold}
-    return ExportContext(k=k, corpus=loaded.source.path, reading=reading, encoder=encoder, **fields)
+    return ExportContext(k=k, corpus=corpus, reading=reading, encoder=encoder, **fields)
 
 
 def apply_checkpoint(base: Loaded, source: Source, checkpoint_path: Path) -> Loaded:

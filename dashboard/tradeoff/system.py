@@ -8,6 +8,7 @@ import streamlit as st
 
 from dashboard.charts.identification import plot_plane
 from dashboard.components.live_plot import plot
+from dashboard.services import uploads
 from dashboard.services.memo import session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, restore
@@ -44,7 +45,7 @@ MAX_TABLE_ROWS, MAX_HYPOTHESES = 10, 8
 
 RECORD_CALL = """import engine
 
-queries = engine.load_dataset({path}).queries
+queries = engine.load_dataset({arguments}).queries
 engine.integrations.record(
     retriever, queries, k=5, file="system.json", id_field="id")"""
 """Code that records a run of a framework's retriever; `id_field` is the field of its metadata with the ids."""
@@ -159,7 +160,9 @@ def _draw_recording(loaded: Loaded, queries: Queries) -> None:
         f"From a retriever of LangChain, LlamaIndex or Haystack, or a function, on {MIN_LISTS} queries or more "
         "(better 50):"
     )
-    st.code(RECORD_CALL.format(path=repr(visible(loaded.source.path))), language="python", wrap_lines=True)
+    path, options = uploads.find_sent_files(loaded.source.path)
+    arguments = ", ".join([repr(visible(path)), *(f"{name}={visible(value)!r}" for name, value in options.items())])
+    st.code(RECORD_CALL.format(arguments=arguments), language="python", wrap_lines=True)
     st.text("From any other program, as lines of query, document and rank:")
     st.code(RECORDING, language="python", wrap_lines=True)
     st.code(visible(f"{queries.ids[0]}  {loaded.space.corpus.ids[0]}  1"), language=None)

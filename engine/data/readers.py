@@ -50,6 +50,7 @@ from engine.data.own_vectors import (
     finish_query_vectors,
     note_unused_vectors,
 )
+from engine.data.table_kinds import find_corpus_table
 from engine.data.tables import Documents, TableFile, has_shards, list_parquet_shards, preview_table, read_documents
 from engine.data.textfiles import STOPPED_MESSAGE
 from engine.data.vectors import VECTOR_SUFFIXES, read_vectors
@@ -469,7 +470,7 @@ def _load_folder(
     files, and the column of vectors; read_table, read_judgements: readers with options bound; named_files: of vectors
     that the caller named, which may lie in the folder.
     """
-    corpus_path = find_table(folder_path, "corpus")
+    corpus_path = find_corpus_table(folder_path)
     if corpus_path is not None:
         if columns is not None and (isinstance(columns, Columns) or columns.keys() - {"vectors"}):
             fixed = f"{folder_path} has fixed ones, but for that of vectors"

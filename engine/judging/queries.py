@@ -7,6 +7,7 @@ from itertools import repeat
 from pathlib import Path
 
 from engine.data.columns import ID_NAMES, Columns
+from engine.data.table_kinds import JUDGEMENTS_AS_SEARCHES, is_judgement_table
 from engine.data.tables import preview_table, read_documents
 from engine.data.textfiles import read_lines
 from engine.errors import DataError
@@ -36,9 +37,12 @@ def read_queries(path: str | Path, column: str | None = None, dataset_queries: Q
     """Read queries from a file: lines of text (.txt, .log), or a column of a table.
 
     A table is .csv, .tsv, .jsonl or .parquet. column: column of the texts; by default one with a usual name, else the
-    one that looks most like texts. dataset_queries: queries whose ids are used for equal texts. Raises DataError.
+    one that looks most like texts. dataset_queries: queries whose ids are used for equal texts. Raises DataError, also
+    for a file of judgements, whose ids would be read as texts.
     """
     path = Path(path)
+    if column is None and is_judgement_table(path):
+        raise _refuse_judgements(path)
     if path.suffix.lower() in (".txt", ".log", ""):
         return collect_queries((text for _, text in read_lines(path)), dataset_queries, source_name=str(path))
     table_preview = preview_table(path)
@@ -51,7 +55,16 @@ def read_queries(path: str | Path, column: str | None = None, dataset_queries: Q
     # A column of queries can be called "id" or the like; it is then no column of ids.
     id_column = None if id_column == text_column else id_column
     documents = read_documents(path, Columns(id=id_column, text=text_column))
+    # Numbers beside two columns or more are ids. A list of numbers may well be one of searches, as for parts.
+    is_numeric = len(table_preview.columns) > 2 and all(text.strip().isdecimal() for text in documents.texts)
+    if column is None and documents.texts and is_numeric:
+        raise _refuse_judgements(path)
     return collect_queries(documents.texts, dataset_queries, documents.ids if id_column else None, str(path))
+
+
+def _refuse_judgements(path: Path) -> DataError:
+    """Return the error for a file of judgements in the place of searches."""
+    return DataError(f"{path} holds judgements, not searches: give it as qrels= or --qrels", JUDGEMENTS_AS_SEARCHES)
 
 
 def collect_queries(

@@ -9,8 +9,9 @@ import pytest
 
 import engine
 from dashboard.data import encoders
-from dashboard.services import corpora, jobs, uploads
+from dashboard.services import corpora, jobs, trained, uploads
 from dashboard.services.source import Source
+from dashboard.widgets import next_steps
 from engine.data import cache, inventory
 from support import pages
 from support.encoders import cached_bytes, copy_model
@@ -251,3 +252,27 @@ def test_an_empty_cache_teaches(judged, monkeypatch, tmp_path):
     app.session_state["data.view"] = "Cache"
     app.run()
     assert not app.exception and "The cache is empty" in pages.texts(app)
+
+
+def test_three_tables_are_counted_before_they_are_loaded_and_named_by_the_documents(judged):
+    app = view("Corpus", Source(str(judged), dtype="float32"), **{"data.way": "Upload"})
+    papers = b"id,title,text\n1,Graphs,how graphs are searched\n2,Trees,how trees are grown\n"
+    files = [
+        ("papers.csv", papers, "text/csv"),
+        ("queries.csv", b"id,query\nq1,growing trees\n", "text/csv"),
+        ("qrels.tsv", b"query-id\tcorpus-id\tscore\nq1\t2\t1\nq1\t1\t0\n", "text/plain"),
+    ]
+    app.file_uploader[0].set_value(files)
+    pages.run(app)
+    assert "2 documents · 1 query · 2 judgements" in pages.texts(app)
+    source = Source(str(app.session_state["data.uploaded"]), dtype="float32")
+    context = trained.export_context(pages.load(source), 1)
+    assert source.name == "papers" and context.corpus == "papers.csv" and context.reading == {"qrels": "qrels.tsv"}
+
+
+def test_adding_queries_leads_to_the_upload_and_says_which_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(next_steps.st, "switch_page", lambda screen: None)
+    source = pages.csv_source(tmp_path / "pets.csv", pages.PETS)
+    app = pages.press(view("Corpus", source), "next.data.Add queries and judgements")
+    assert app.session_state["data.way"] == "Upload"
+    assert "Give pets.csv together with queries.csv (columns id, query) and qrels.tsv" in pages.texts(app)

@@ -18,7 +18,8 @@ def test_a_corpus_without_queries_begins_with_searches_and_next_steps(own_home, 
     labels = [b.label for b in app.button if b.key.startswith(f"suggestions.{name}")]
     assert sorted(labels) == [f"{text} in the \\*house\\*" for _, text in pages.PETS], "no document's text is markup"
     steps = [b.label for b in app.button if b.key.startswith(f"next.{name}")]
-    assert steps == [*(["Explore"] if name == "data" else []), "Measure without judgements", "Judge searches"]
+    first = ["Add queries and judgements", *(["Explore"] if name == "data" else [])]
+    assert steps == [*first, "Measure without judgements", "Judge searches"]
     if name == "explore":
         assert "3 documents, no queries yet" in pages.texts(app)
         app = pages.press(app, next(b.key for b in app.button if b.label.startswith("a dog")))

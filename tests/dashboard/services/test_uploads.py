@@ -57,7 +57,9 @@ def test_a_name_cannot_choose_a_folder(name):
 @pytest.mark.parametrize(
     "names,message",
     [
-        (["a.csv", "b.csv"], "2 files make a corpus only with"),
+        (["a.csv", "b.csv"], "a.csv and b.csv may each be the documents: call the documents' file corpus.csv"),
+        (["queries.csv", "qrels.tsv"], "none of queries.csv, qrels.tsv holds documents"),
+        (["a.csv", "new-queries.csv", "old_queries.csv"], "call the queries' file queries.csv"),
         (["a.csv", "a.csv"], "same name"),
         (["corpus.jsonl", "notes.docx"], "notes.docx is no part of a BEIR folder"),
         ([".."], "cannot be called"),
@@ -122,3 +124,50 @@ def test_folder_of_all_uploads_is_no_upload():
     folder = path.parent.parent
     assert uploads.find_upload_folder(str(path)) == path.parent.name
     assert uploads.find_upload_folder(str(folder)) == uploads.find_upload_folder("uploads/a.csv") == ""
+
+
+PAPERS = b"id,title,text\n1,Graphs,how graphs are searched\n2,Trees,how trees are grown\n"
+JUDGED = b"query-id\tcorpus-id\tscore\nq1\t2\t1\nq2\t1\t2\n"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("papers.csv", "queries.csv", "qrels.tsv"),
+        ("papers.csv", "my questions.csv", "test.tsv"),
+        ("papers.csv", "asked.csv", "judged.tsv"),
+        ("corpus.csv", "queries.csv", "qrels.txt"),
+    ],
+)
+def test_tables_are_told_apart_by_names_and_columns(names):
+    contents = PAPERS, b"id,query\nq1,growing trees\nq2,searching graphs\n", JUDGED
+    path = uploads.save_uploads(list(map(sent, names, contents)))
+    dataset = engine.load_dataset(path)
+    assert dataset.corpus.ids == ("1", "2") and dataset.corpus.titles == ("Graphs", "Trees")
+    assert dataset.queries.ids == ("q1", "q2")
+    assert [qrels.grades for qrels in dataset.qrels.values()] == [{"q1": {"2": 1}, "q2": {"1": 2}}]
+    assert path.name == dataset.corpus.name == names[0].removesuffix(".csv"), "no page shows the digest"
+    assert uploads.find_upload_folder(str(path)) == path.parent.name
+
+
+def test_a_judged_question_table_alone_stays_a_corpus():
+    faq = b"id,question,label\n1,how do graphs work,0\n2,how do trees grow,1\n"
+    files = [sent("faq.csv", faq), sent("queries.csv", b"id,query\nq1,trees\n"), sent("qrels.tsv", b"q1\t2\t1\n")]
+    dataset = engine.load_dataset(uploads.save_uploads(files))
+    assert dataset.corpus.texts[1] == "how do trees grow" and dataset.qrels["test"].grades == {"q1": {"2": 1}}
+
+
+def test_code_names_files_as_the_person_has_them(tmp_path, monkeypatch):
+    queries = b"id,query\nq1,growing trees\nq2,searching graphs\n"
+    contents = {"papers.csv": PAPERS, "queries.csv": queries, "qrels.tsv": JUDGED}
+    path = uploads.save_uploads([sent(name, content) for name, content in contents.items()])
+    corpus, options = uploads.find_sent_files(str(path))
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    there, here = engine.load_dataset(path), engine.load_dataset(corpus, **options)
+    assert (corpus, options) == ("papers.csv", {"qrels": "qrels.tsv"}) and here.corpus.digest == there.corpus.digest
+    assert here.queries == there.queries and here.qrels == there.qrels
+    table = uploads.save_uploads([sent("papers.csv", PAPERS)])
+    assert uploads.find_sent_files(str(table)) == ("papers.csv", {})
+    assert uploads.find_sent_files("sets/papers.csv") == ("sets/papers.csv", {})

@@ -64,3 +64,18 @@ def test_unreadable_queries_raise_error(tmp_path, name, content, column, message
     (tmp_path / name).write_text(content)
     with pytest.raises(engine.DataError, match=message):
         read_queries(tmp_path / name, column)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("qrels.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\n"),
+        ("judged.txt", "1 0 d1 1\n1 0 d2 0\n"),
+        ("pairs.csv", "query,shown,weight\n17,4,0.5\n18,9,0.25\n"),
+    ],
+)
+def test_judgements_are_refused_as_searches(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(engine.DataError, match="holds judgements, not searches") as refusal:
+        read_queries(tmp_path / name)
+    assert refusal.value.finding == "These are judgements: add them under Data → Corpus."
