@@ -58,9 +58,8 @@ class List {
       const isOff = !document.right && !isOnTopic(document.relevance, hub.shown.floor);
       row.node.classList.toggle("off", isOff);
       row.tag.textContent = isCompared && !baseRows.has(document.row) ? "NEW" : "";
-      row.off.textContent = isOff ? "OFF" : "";
-      if (isOff) make(row.off, "i", "", { text: "-TOPIC" });
-      row.off.title = isOff ? "Off-topic: not among the 5% of the corpus that are most relevant to the query" : "";
+      row.off.textContent = isOff ? "OFF-TOPIC" : "";
+      row.off.title = isOff ? "Not among the 5% of the corpus that are most relevant to the query" : "";
       const isDuplicate = nearest.cosine >= set.answers.packed.duplicate;
       row.near.style.background = nearest.rank >= 0 ? `rgb(${heat(nearest.cosine)})` : "transparent";
       row.near.classList.toggle("alike", sizes.get(groups[rank]) > 1);
