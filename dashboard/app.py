@@ -12,6 +12,7 @@ st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
 # Streamlit leaves six rem above the first line and five beside: at 1440 × 900 that pushes a page's main part below the
 # fold. The header row stays one line high; on a phone the query has a line of its own. Captions meet WCAG's AA.
 # Popovers and dialogs lie outside of the part that has the theme's scheme, which light-dark() asks for.
+# On a phone the tool bars of charts and tables would lie over the words beside them.
 # Streamlit's own CSV of a table is made in the browser, where texts that a spreadsheet takes for formulas stay live.
 APP_CSS = """<style>
 .stMainBlockContainer {padding: 3.75rem 2rem 2rem}
@@ -33,6 +34,7 @@ APP_CSS = """<style>
 @media (max-width: 640px) {
   [data-testid=stButtonGroup] > [role=radiogroup], [data-testid=stButtonGroup] > div {flex-wrap: wrap; row-gap: .25rem}
   .stMainBlockContainer {padding: 3.75rem 1rem 2rem}
+  :is(.modebar-container, [data-testid=stElementToolbar]) {display: none}
   .st-key-header > [data-testid=stElementContainer]:has([data-testid=stSelectbox], [data-testid=stTextInput]) {
     flex: 1 1 100%; order: 9}
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -14,12 +15,15 @@ if TYPE_CHECKING:
     from dashboard.session.query import Question
 
 
-def draw_header(with_query: bool = True, needs_documents: bool = True) -> tuple[Loaded | None, Question | None]:
+def draw_header(
+    with_query: bool = True, needs_documents: bool = True, on_wait: Callable[[], object] = lambda: None
+) -> tuple[Loaded | None, Question | None]:
     """Draw the header of a page; return the open corpus and the query, None for what is missing.
 
     With live feedback on, it is the corpus as feedback has moved it. with_query: draw the query's controls;
     needs_documents: the page cannot work on a corpus in a vector engine (a database elsewhere): then draw a notice in
-    its place and return (None, None). Until the corpus is loaded, its progress is drawn.
+    its place and return (None, None); on_wait: called before a query is embedded, which may take seconds. Until the
+    corpus is loaded, its progress is drawn.
     """
     # Its place in the page, above the wait for the corpus; it is filled last.
     header = st.container(horizontal=True, vertical_alignment="center", gap="small", key="header")
@@ -38,7 +42,7 @@ def draw_header(with_query: bool = True, needs_documents: bool = True) -> tuple[
     question = None
     with header:
         if with_query:
-            question = query_picker.ask(loaded)
+            question = query_picker.ask(loaded, on_wait)
         dialogs.draw_menu(loaded, question)
     if with_query:
         query_picker.draw_waiting_k(loaded)

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
     from engine.views.redundancy import Redundancy
 
-HEIGHTS_PX = {1: 490, 2: 450, 3: 360}
+HEIGHTS_PX = {1: 490, 2: 450, 3: 360, 4: 350}
 """Height of a row by the number of its heat maps, the most that fit among them: cells are square."""
-HEAT_MAP_GAP, TITLE_PX = 0.05, 44
-MAX_TICKED_RANKS = 12
-"""Up to this many documents every rank has a tick, else every fifth."""
+HEAT_MAP_GAP, TITLE_PX, COLOUR_BAR_PX = 0.05, 44, 180
+MAX_TICKED_RANKS = 5
+"""Up to this many documents every rank has a tick, else the first and every fifth."""
+MAX_SEPARATED_RANKS = 12
+"""Up to this many documents there are gaps between the cells."""
 
 
 def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], is_dark: bool) -> Figure:
@@ -31,7 +33,9 @@ def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], is_dark: bool) 
     """
     from plotly.graph_objects import Figure
 
-    colour_bar = {"thickness": 10, "xpad": 4, "tickvals": [0, 0.25, 0.5, 0.75, 1]}
+    colour_bar: dict[str, Any] = {"thickness": 10, "xpad": 4, "tickvals": [0, 0.25, 0.5, 0.75, 1]}
+    # A short bar at the top: it is the scale of all heat maps, and taller than a row of them it would be beside none.
+    colour_bar |= {"lenmode": "pixels", "len": COLOUR_BAR_PX, "y": 1, "yanchor": "top"}
     colours = {"colorscale": "Cividis", "cmin": 0, "cmax": 1, "colorbar": colour_bar}
     layout: dict[str, Any] = {"hoverdistance": 40, "annotations": [], "coloraxis": colours}
     traces: list[dict[str, Any]] = []
@@ -53,6 +57,8 @@ def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], is_dark: bool) 
         Figure(data=traces, layout=layout),
         height=row_px * max(1, n_rows),
         margin={"l": 28, "r": 10, "t": 10, "b": 10},
+        # The browser's script divides the width anew (matrices.js).
+        meta={"matrices": len(sets)},
     )
 
 
@@ -68,7 +74,7 @@ def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str
     values = similarity.astype(object)
     # A document's similarity with itself would dominate the colours.
     np.fill_diagonal(values, None)
-    ranks, cell_gap = np.arange(1, n_documents + 1), int(n_documents <= MAX_TICKED_RANKS)
+    ranks, cell_gap = np.arange(1, n_documents + 1), int(n_documents <= MAX_SEPARATED_RANKS)
     titles = zip(redundancy.titles, redundancy.ids, strict=True)
     names = [f"#{rank} {escape(title or doc_id, 32)}" for rank, (title, doc_id) in enumerate(titles, 1)]
     pair_ids, hover_texts = [], []

@@ -126,7 +126,11 @@ def _draw_live(
     # A change between dark and light needs a new run of the page and nothing else.
     callbacks["dark"] = lambda _: None
     # The height is fixed before the script arrives, so that the page below does not jump.
-    height = layout["height"] + (SLIDER_HEIGHT_PX if "curve" in (layout.get("meta") or {}) else 0)
+    meta = layout.get("meta") or {}
+    height: int | str = layout["height"] + (SLIDER_HEIGHT_PX if "curve" in meta else 0)
+    # How many heat maps stand in a row, and so their height, depends on the browser's width.
+    if "matrices" in meta:
+        height = "content"
     vendor.draw_view(VIEW_NAME, key, data, callbacks, height=height, isolate_styles=False)
 
 

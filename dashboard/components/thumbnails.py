@@ -14,7 +14,9 @@ class WallContent:
     version: str  # digest of the queries and the baseline's sets
     titles: Sequence[str]  # of the queries
     size: int  # of the baseline's largest set
-    base: dict[str, Any]  # the baseline's sets, of `pack_redundancy`
+    base: dict[str, Any]  # the baseline's sets, of `pack_redundancy` and `pack_costs`
+    n_relevant: Sequence[int]  # documents judged relevant to each query
+    current: int | None  # position of the square whose query is open
     base_title: str
     headline: str  # of the baseline's sets
     legend: str  # of the squares
@@ -49,6 +51,8 @@ def draw_wall(
         "titles": list(content.titles),
         "size": content.size,
         "base": content.base,
+        "judged": list(content.n_relevant),
+        "current": content.current,
         "baseTitle": content.base_title,
         "headline": content.headline,
         "legend": content.legend,

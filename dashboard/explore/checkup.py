@@ -30,12 +30,15 @@ from engine.evaluation.studies.compare_encoders import build_document_variants
 from engine.params import Param, values_of
 from engine.stages import methods
 from engine.values import Embeddings, Queries, digest_of
-from engine.views.check_up import describe_scale, headline
-from engine.views.wall import WallRequest, build_wall_requests, pack_redundancy
+from engine.views.check_up import brief_headline, describe_scale, headline
+from engine.views.topic import find_topic_floor
+from engine.views.wall import TopicBounds, WallRequest, build_wall_requests, pack_costs, pack_redundancy
 from engine.wording import visible
 
 MAX_QUERIES, MAX_DOCUMENTS, MAX_CHECKED_K = 500, 200, 50
 """Largest random samples of queries and of documents; and compared documents of a set."""
+MAX_TOPIC_SCORES = 20_000_000
+"""Queries × documents, a second or two, beyond which it is not computed which documents are on topic."""
 CHECKUP_TABLE, MAX_CHECKUPS = "checkup", 4
 STATE_KEY, ADDRESS_KEY = "checkup.state", "checkup.address"
 """Session keys: the wall's state as the browser last reported it, and the address after that report."""
@@ -57,11 +60,18 @@ class CheckUpResult:
     n_queries: int  # before sampling
     split: str | None  # of the queries, None if there is none
     with_documents: bool  # True if documents of the corpus were the queries
+    bounds: tuple[TopicBounds, ...]  # of each query
 
     @property
     def headline(self) -> str:
         """Result in a sentence or two."""
         return headline(self.check_up, self.query_texts, self.n_queries, self.with_documents)
+
+    @property
+    def open_headlines(self) -> tuple[str, str]:
+        """Result over the worst query's own sets, whose text is not repeated; and in one line of a phone."""
+        sentence = headline(self.check_up, self.query_texts, self.n_queries, self.with_documents, is_worst_open=True)
+        return sentence, brief_headline(self.check_up)
 
     @property
     def worst_id(self) -> str:
@@ -92,14 +102,17 @@ def draw_check_up(loaded: Loaded, question: Question, *_: object) -> None:
 
     The other arguments, which all views of Explore take, are not used.
     """
-    draw_queries(loaded, question.k, question.depth, has_address=True)
+    open_id = question.document if question.document is not None else question.id
+    draw_queries(loaded, question.k, question.depth, has_address=True, open_id=open_id)
 
 
-def draw_queries(loaded: Loaded, k: int, depth: int | None, *, has_address: bool = False) -> None:
+def draw_queries(
+    loaded: Loaded, k: int, depth: int | None, *, has_address: bool = False, open_id: str | None = None
+) -> None:
     """Draw the check-up of a corpus; without labelled queries, documents are its queries.
 
     k: number of results compared per query; depth: how many candidates they are chosen from, None for all; has_address:
-    True if the page's address names the decoders' settings
+    True if the page's address names the decoders' settings; open_id: of the query, or document, that is open
     """
     confirm.rerun_if_stale()
     with st.spinner("Checking queries"):
@@ -120,13 +133,17 @@ def draw_queries(loaded: Loaded, k: int, depth: int | None, *, has_address: bool
         "address": st.session_state.pop(ADDRESS_KEY, None),
     }
     positions = list(checked.order)
+    bounds, sets = [result.bounds[position] for position in positions], [checked.rows[[i]] for i in positions]
+    costs = pack_costs(loaded.space, result.vectors.take(positions), sets, bounds)
     content = WallContent(
         version=digest_of([*map(str, _check_up_key(loaded, k, depth)), result.vectors.digest])[:16],
         titles=[result.query_texts[position] for position in positions],
         size=checked.similarity.shape[1],
-        base=pack_redundancy(checked, positions),
+        base=pack_redundancy(checked, positions) | costs,
+        n_relevant=[len(bound.relevant) for bound in bounds],
         base_title=decoders.format_title(decoders.make_baseline(depth)),
         headline=result.headline,
+        current=next((i for i, position in enumerate(positions) if result.vectors.ids[position] == open_id), None),
         legend=f"{LEGEND} {describe_scale(checked)}",
     )
     open_query = partial(_open_query, loaded, result)
@@ -181,7 +198,8 @@ def _build_slider(
     # The answers come in the order of the squares, so that the browser need not sort them.
     queries = result.vectors.take(checked.order)
     # Sets are as large as the baseline's: a small pool or corpus has fewer than k documents.
-    requests = build_wall_requests(loaded.space, decoder, form, queries, checked.similarity.shape[1])
+    bounds = [result.bounds[position] for position in checked.order]
+    requests = build_wall_requests(loaded.space, decoder, form, queries, checked.similarity.shape[1], bounds)
     urls = [vendor.serve_answer(_digest_request(loaded, request, param), request) for request in requests]
     slider = tile_data.build_slider(param, form, values[param.name], requests[0].stops, urls)
     title, note = decoders.format_title(decoder), _describe_positions(requests[0], decoder, form)
@@ -203,7 +221,8 @@ def _digest_request(loaded: Loaded, request: WallRequest, param: Param) -> str:
     # Texts are part of the queries: scorers of words read them.
     corpus = loaded.space.embeddings.digest, loaded.space.corpus.digest, queries.digest, *(queries.texts or ())
     settings = label, param.name, repr(request.stops), request.k, find_scorer_dependencies(loaded, request.decoder)
-    return digest_of([*corpus, *map(str, settings)])
+    judged = [(bound.floor, sorted(bound.relevant)) for bound in request.bounds or ()]
+    return digest_of([*corpus, *map(str, settings), str(judged)])
 
 
 def _release(loaded: Loaded, params: dict[str, tuple[str, Param]], has_address: bool, message: dict[str, Any]) -> None:
@@ -298,4 +317,18 @@ def _run_check_up(loaded: Loaded, vectors: Embeddings | None, set_size: int, dep
         n_queries=n_queries,
         split=split,
         with_documents=queries is None,
+        bounds=_find_bounds(loaded, vectors, checked.rows.shape[1], split if queries is not None else None),
     )
+
+
+def _find_bounds(loaded: Loaded, vectors: Embeddings, k: int, split: str | None) -> tuple[TopicBounds, ...]:
+    """Return what counts as relevant to each query, and as on its topic; split: of the judgements, None without."""
+    space, qrels = loaded.space, loaded.dataset.qrels.get(split or "")
+    is_affordable = len(space) * len(vectors) <= MAX_TOPIC_SCORES
+    bounds = []
+    for query_id, vector in zip(vectors.ids, vectors.vectors, strict=True):
+        relevant_ids = () if qrels is None else qrels.relevant(query_id)
+        rows = frozenset(space.corpus.position[doc_id] for doc_id in relevant_ids if doc_id in space.corpus.position)
+        floor = find_topic_floor(space, vector, k) if is_affordable else None
+        bounds.append(TopicBounds(floor=floor, relevant=rows))
+    return tuple(bounds)

@@ -231,7 +231,7 @@ def draw_tiles(
         check_up = checkup.find_check_up(loaded, question.k, question.depth)
         # None if the check-up still needs a job, or over a query that its sentence is not about.
         is_worst = check_up is not None and check_up.worst_id in (question.id, question.document)
-        data["headline"] = check_up.headline if check_up is not None and is_worst else None
+        data["headline"] = check_up.open_headlines if check_up is not None and is_worst else None
 
     def step_to(direction: int) -> None:
         """Go to the next or previous query; direction 0 opens the check-up of all queries."""

@@ -33,8 +33,8 @@ PAIR_CSS = """<style>@media (max-width: 640px) {
     height: auto !important; max-height: none !important}}
 </style>"""
 MAX_SET_ROWS, MAX_COMPARED = 12, 60
-MAX_SETS = 3
-"""Sets that fit side by side at 1440 pixels, including the baseline's; more of them are in further rows."""
+MAX_SETS, MAX_TABLES = 4, 3
+"""Sets, and tables of them, that fit side by side at 1440 pixels with the baseline's; more are in further rows."""
 PAIR_KEY, SETS_KEY = "redundancy.pair", "redundancy.beside"
 
 
@@ -98,8 +98,8 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
     names = list(sets)
     # The bars beside the ranked lists say as much at a glance.
     with st.expander("The nearest document above each"):
-        for first in range(0, len(names), MAX_SETS):
-            row_names = names[first : first + MAX_SETS]
+        for first in range(0, len(names), MAX_TABLES):
+            row_names = names[first : first + MAX_TABLES]
             row_key = "redundancy-sets" if not first else f"redundancy-sets-{first}"
             for name, column in zip(row_names, make_grid(len(row_names), row_key), strict=True):
                 with column:

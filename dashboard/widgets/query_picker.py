@@ -1,6 +1,6 @@
 """Query controls of the header: which query, how many documents, from how large a pool."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
@@ -49,10 +49,11 @@ MAX_TYPED_VECTORS = 200
 """Typed queries whose vectors a session caches."""
 
 
-def ask(loaded: Loaded) -> Question | None:
+def ask(loaded: Loaded, on_wait: Callable[[], object] = lambda: None) -> Question | None:
     """Draw the controls of query, set size and pool size; return what is set, None until there is a query.
 
     A query is a labelled one, typed, or a document to be like; the pool holds the candidates that a set is chosen from.
+    on_wait: called before a query is embedded, which may take seconds
     """
     check_self_rule(loaded)
     ways, key = list_ways(loaded), corpus_key(loaded)
@@ -68,7 +69,7 @@ def ask(loaded: Loaded) -> Question | None:
             query_kind, split = _draw_kind(loaded, ways, key)
     draw_query = {LABELLED: _draw_labelled, TYPED: _draw_typed, SIMILAR: _draw_similar}[query_kind]
     try:
-        picked = draw_query(loaded, key, split)
+        picked = draw_query(loaded, key, split, on_wait)
     except FrontierError as error:
         show_failure("The query cannot be embedded.", error)
         picked = None
@@ -182,10 +183,13 @@ def _draw_order(loaded: Loaded, split: str | None) -> None:
         set_query_order(loaded, split, get_or_compute("orders", order_key, compute_order))
 
 
-def _draw_labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
+def _draw_labelled(
+    loaded: Loaded, key: str, split: str | None, on_wait: Callable[[], object]
+) -> tuple[str, str, Tensor, Qrels | None] | None:
     """Draw the choice of a labelled query; return its id, text, vector and judgements, None without any.
 
-    key: the corpus's part of session keys; split: the part of the queries to choose from, None without judgements
+    key: the corpus's part of session keys; split: the part of the queries to choose from, None without judgements;
+    on_wait: of `ask`
     """
     dataset = loaded.dataset
     queries = dataset.judged(split) if split else dataset.queries
@@ -213,15 +217,17 @@ def _draw_labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, st
             st.button("", key=button_key, icon=f":material/{icon}:", help=why, on_click=step_query, args=(loaded, step))
     query_id, query_text = queries.ids[query_index], queries.texts[query_index]
     stored = loaded.queries
-    vector = _embed_text(loaded, query_text) if stored is None else stored[dataset.queries.position[query_id]]
+    vector = _embed_text(loaded, query_text, on_wait) if stored is None else stored[dataset.queries.position[query_id]]
     return query_id, query_text, vector, dataset.qrels[split] if split else None
 
 
-def _draw_typed(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
+def _draw_typed(
+    loaded: Loaded, key: str, _: str | None, on_wait: Callable[[], object]
+) -> tuple[str, str, Tensor, Qrels | None] | None:
     """Draw the field for a typed query; return ("", its text, its vector, None); None while it is empty.
 
-    "" and None stand for the id and the judgements that it does not have. The last parameter is not used: functions for
-    all kinds of query are called alike.
+    "" and None stand for the id and the judgements that it does not have. The split is not used: functions for all
+    kinds of query are called alike.
     """
     query_text = st.text_input(
         "Your query",
@@ -232,14 +238,16 @@ def _draw_typed(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tens
     ).strip()
     if not query_text:
         return None
-    return "", query_text, _embed_text(loaded, query_text), None
+    return "", query_text, _embed_text(loaded, query_text, on_wait), None
 
 
-def _draw_similar(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
+def _draw_similar(
+    loaded: Loaded, key: str, _: str | None, on_wait: Callable[[], object]
+) -> tuple[str, str, Tensor, Qrels | None] | None:
     """Draw the field for the id of a document to search by; return ("", its text, its vector, None).
 
     "" and None: the query has no id and no judgements. None if there is no such document; similar ids are then
-    proposed.
+    proposed. A document's vector is there already, without a wait.
     """
     corpus = loaded.dataset.corpus
     document_id = st.text_input(
@@ -261,13 +269,14 @@ def _draw_similar(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Te
     return "", corpus.passages[row_index] or document_id, loaded.space.embeddings.vectors[row_index], None
 
 
-def _embed_text(loaded: Loaded, query_text: str) -> Tensor:
+def _embed_text(loaded: Loaded, query_text: str, on_wait: Callable[[], object]) -> Tensor:
     """Return the vector of a query's text by the corpus's encoder; the session caches the last ones."""
     encoder = loaded.space.embeddings.encoder
     vectors: Memo[Any, Tensor] = session_memo("embedded", MAX_TYPED_VECTORS)
     vector_key = (encoder, query_text)
     # Typed queries repeat while people change settings.
     if vector_key not in vectors:
+        on_wait()
         with st.spinner("Embedding the query (the first one loads the encoder)"):
             vectors[vector_key] = engine.embed_queries(loaded.space, [query_text]).vectors[0]
     return vectors[vector_key]

@@ -12,11 +12,13 @@ MAX_QUERY_LENGTH = 70
 """Characters of a query in a headline."""
 
 
-def headline(checked: CheckUp, texts: tuple[str, ...], n_asked: int, documents: bool = False) -> str:
+def headline(
+    checked: CheckUp, texts: tuple[str, ...], n_asked: int, documents: bool = False, is_worst_open: bool = False
+) -> str:
     """State the number of queries with near-duplicates, and the worst query.
 
     texts: of the queries; n_asked: the number of queries, of which these may be a sample; documents: True if these are
-    documents of the corpus.
+    documents of the corpus; is_worst_open: True where the worst query's text stands above the sentence already
     """
     n_checked = len(checked)
     query_text = counted(n_checked, "document asked as a query", "documents asked as queries")
@@ -27,10 +29,17 @@ def headline(checked: CheckUp, texts: tuple[str, ...], n_asked: int, documents: 
     if not checked.n_redundant:
         return f"None of {query_text}{sample_text} has near-duplicates in {top_text}."
     worst_query = checked.order[0]
+    worst_text = "this query" if is_worst_open else shorten(texts[worst_query], MAX_QUERY_LENGTH)
     return (
         f"On {percent(checked.n_redundant / n_checked)} of {query_text}{sample_text} {top_text} holds near-duplicates. "
-        f"Worst: {shorten(texts[worst_query], MAX_QUERY_LENGTH)} ({counted(int(checked.pairs[worst_query]), 'pair')})."
+        f"Worst: {worst_text} ({counted(int(checked.pairs[worst_query]), 'pair')})."
     )
+
+
+def brief_headline(checked: CheckUp) -> str:
+    """State the share of queries with near-duplicates in one line of a phone."""
+    queries_text = counted(len(checked), "query", "queries")
+    return f"{percent(checked.n_redundant / len(checked))} of {queries_text} hold near-duplicates"
 
 
 def describe_scale(checked: CheckUp) -> str:

@@ -17,6 +17,7 @@ from engine.params import Real, Whole, values_of
 from engine.progress import raise_if_stopped
 from engine.space import Space
 from engine.values import Embeddings
+from engine.views.decision import relevances
 from engine.views.slider import POOL_SIZE, SAMPLE_COUNTS, sample_stops, stops
 
 EMPTY_CELL = 255
@@ -49,6 +50,42 @@ def pack_redundancy(sets: SetRedundancy | CheckUp, order: Sequence[int] | None =
     }
 
 
+@dataclass(frozen=True, kw_only=True)
+class TopicBounds:
+    """Documents that count as relevant to a query, and as on its topic."""
+
+    floor: float | None  # of `find_topic_floor`
+    relevant: frozenset[int]  # rows of the documents judged relevant; none for a query without judgements
+
+
+def pack_costs(
+    space: Space, queries: Embeddings, sets: Sequence[np.ndarray], bounds: Sequence[TopicBounds]
+) -> dict[str, Any]:
+    """Pack what diversity costs the sets of some queries, as JSON values, one query's sets after the other's.
+
+    sets: (m, k) rows of each query's sets, −1 pads. `found` has the relevant documents of each set, `off` those that
+    are neither relevant nor on topic, None where no floor is known, and `strayed` 1 for a set whose mean relevance is
+    below the floor
+    """
+    found, off, strayed = list[int](), list[int | None](), list[int]()
+    for vector, query_sets, bound in zip(queries.vectors, sets, bounds, strict=True):
+        # Sets of one query share most of their documents.
+        documents, positions = np.unique(query_sets, return_inverse=True)
+        positions, is_right = positions.reshape(query_sets.shape), np.isin(documents, list(bound.relevant))
+        found += is_right[positions].sum(1).tolist()
+        if bound.floor is None:
+            off, strayed = off + [None] * len(query_sets), strayed + [0] * len(query_sets)
+            continue
+        # As exact as the floor, which has six digits.
+        relevance = np.round(relevances(space, vector, documents.tolist()), 6)
+        is_off = (relevance < bound.floor) & ~is_right & (documents >= 0)
+        off += is_off[positions].sum(1).tolist()
+        is_filled = query_sets >= 0
+        mean_relevance = (relevance[positions] * is_filled).sum(1) / is_filled.sum(1).clip(1)
+        strayed += ((mean_relevance < bound.floor) & is_filled.any(1)).astype(int).tolist()
+    return {"found": found, "off": off, "strayed": strayed}
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WallRequest:
     """Request of a browser for the sets of some queries at all positions of a slider; it keeps no corpus alive."""
@@ -59,12 +96,14 @@ class WallRequest:
     stops: Sequence[float]  # the values of its positions
     queries: Embeddings
     k: int
+    bounds: Sequence[TopicBounds] | None  # of each query, None to leave out what diversity costs
 
     def answer(self) -> dict[str, Any]:
         """Compute the sets as JSON values: those of `pack_redundancy` for all distinct sets, one query after the other.
 
-        Besides, `counts` has the number of distinct sets of each query, and `which`, for each query, the index of the
-        set at each position. Raises DataError if the corpus is no longer in memory, Cancelled if the caller is stopped.
+        Besides, with those of `pack_costs`, `counts` has the number of distinct sets of each query, and `which` the
+        index of the set at each position. Raises DataError if the corpus is no longer in memory, Cancelled if the
+        caller is stopped.
         """
         space = self.space()
         # A call of a weak reference returns None once the corpus is no longer in memory.
@@ -86,16 +125,23 @@ class WallRequest:
         # One call for the sets of all queries: their cosines are computed block by block.
         rows = torch.from_numpy(np.concatenate(distinct_sets))
         redundancy = measure_redundancy(space, rows, resolve_duplicate_threshold(space))
-        return {"counts": list(map(len, distinct_sets)), "which": which, **pack_redundancy(redundancy)}
+        costs = {} if self.bounds is None else pack_costs(space, self.queries, distinct_sets, self.bounds)
+        return {"counts": list(map(len, distinct_sets)), "which": which, **pack_redundancy(redundancy), **costs}
 
 
 def build_wall_requests(
-    space: Space, decoder: Decoder, param: Real | Whole, queries: Embeddings, k: int
+    space: Space,
+    decoder: Decoder,
+    param: Real | Whole,
+    queries: Embeddings,
+    k: int,
+    bounds: Sequence[TopicBounds] | None = None,
 ) -> list[WallRequest]:
     """Build the requests by which a browser gets the sets of many queries at all positions of a parameter's slider.
 
     Each is for some of the queries, in order. Where all positions would take minutes or many megabytes they are
-    sampled; documents of a corpus too large for that come from a pool of the most relevant.
+    sampled; documents of a corpus too large for that come from a pool of the most relevant. bounds: of each query, by
+    which the costs of `pack_costs` are counted too
     """
     # Each position is solved, as no path is needed where nobody can put the slider between two.
     values = stops(param, getattr(decoder.select, param.name), exact=False)
@@ -119,6 +165,7 @@ def build_wall_requests(
         WallRequest(
             space=weakref.ref(space), decoder=decoder, param=param, stops=values, k=k,
             queries=queries.take(range(start, min(start + part_size, len(queries)))),
+            bounds=None if bounds is None else bounds[start : start + part_size],
         )
         for start in range(0, len(queries), part_size)
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.browser import MARKS, WAIT, settle, slide, until, view
+from support.browser import MARKS, ROOTS, WAIT, settle, slide, until, view
 
 pytestmark = MARKS
 PLOT = ".js-plotly-plot"
@@ -123,3 +123,21 @@ def test_a_cell_of_the_redundancy_map_opens_both_documents(page, server):
     )
     page.mouse.click(*shown_documents[:2])
     page.get_by_text(f"Cosine of A and B: {shown_documents[2]:.2f}").wait_for(timeout=WAIT)
+
+
+def test_four_lists_stand_below_their_tiles_and_none_is_cut_beside_an_open_document(page, server):
+    page.set_viewport_size({"width": 1024, "height": 768})
+    page.goto(server + "/?v=1&corpus=numpy-api&decoders=top_k,mmr,dpp,nnn")
+    settle(page)
+    read_edges = f"""name => {ROOTS}.flatMap(root => [...root.querySelectorAll(name)]).map(node => {{
+        const {{left, right}} = node.getBoundingClientRect();
+        return [Math.round(left), Math.round(right)];
+    }})"""
+    assert page.evaluate(read_edges, ".tile") == page.evaluate(read_edges, ".list")
+    page.locator(".list .name").nth(4).click()
+    page.locator(".st-key-reading").wait_for(timeout=WAIT)
+    until(page, lambda: page.evaluate(read_edges, ".lists")[0][1] < 800)
+    page.wait_for_timeout(300)
+    (_, edge), *_ = page.evaluate(read_edges, ".lists")
+    lists = page.evaluate(read_edges, ".list")
+    assert sum(right <= edge for _, right in lists) == 2 and not any(left < edge < right for left, right in lists)

@@ -1,6 +1,6 @@
 // The wall of Check-up: a square for each query, by the baseline or by a decoder, whose λ changes all squares at once.
 
-import { counted, hub, make, need, path, setting, stage, styled } from "./parts.js";
+import { counted, hub, make, need, number, path, setting, stage, styled } from "./parts.js";
 import { Wall } from "./wall.js";
 
 const EMPTY_CELL = 255, TOP_CELL = 254; // bytes: no pair, and a cosine of 1
@@ -15,13 +15,16 @@ function percent(share) {
 
 // A set of documents as the wall draws it. first: of its cells, a byte for each pair of ranks.
 class PackedSet {
-  constructor({ cells, size, pairs, groups, ilad }, index) {
+  constructor({ cells, size, pairs, groups, ilad, found, off, strayed }, index) {
     this.cells = cells;
     this.pairs = (size * (size - 1)) / 2;
     this.first = index * this.pairs;
     this.duplicates = pairs[index];
     this.nGroups = groups[index];
     this.diversity = ilad[index];
+    this.found = found[index];
+    this.offTopic = off[index]; // null where no floor of relevance is known
+    this.strayed = strayed[index];
     let n = size;
     // Pads stand behind a set's documents: the cell of its last rank with the first one tells if there is such a rank.
     while (n > 1 && cells[this.first + ((n - 1) * (n - 2)) / 2] === EMPTY_CELL) n--;
@@ -72,6 +75,7 @@ class CheckUp {
     this.plot = make(slider, "div", "plot");
     this.curves = make(this.plot, "svg", "curves", { viewBox: "0 0 1000 100", preserveAspectRatio: "none", "aria-hidden": true });
     this.cursor = make(this.plot, "i", "cursor");
+    this.hatch = make(slider, "div", "offtopic", { "aria-hidden": true });
     this.input = make(slider, "input", "", { type: "range", min: 0, step: 1 });
     this.input.addEventListener("input", () => this.move(this.input.valueAsNumber));
     this.input.addEventListener("change", () => this.commit());
@@ -97,6 +101,7 @@ class CheckUp {
       this.wall?.end();
       this.wall = new Wall(this.root, "Similarities within each query's results, the most redundant first", data.titles, (position) => this.open(position));
     }
+    this.wall.mark(data.current);
     // A setting that was changed elsewhere is taken over; one that is held, or that the server has yet to answer, stays.
     const isSettled = data.serial >= this.reported;
     for (const { key, value } of data.decoders) if (isOther || (isSettled && this.sent[key] !== value)) this.values[key] = value;
@@ -168,11 +173,26 @@ class CheckUp {
     this.drawCurve();
   }
 
+  // Recall and documents off-topic are means over the queries that have judgements, or a floor of relevance.
   count(sets) {
+    const { judged } = this.data, mean = (values) => (values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null);
+    const withFloor = sets.filter(({ offTopic }) => offTopic !== null);
     return {
       share: sets.filter(({ duplicates }) => duplicates).length / sets.length,
       pairs: sets.reduce((sum, { duplicates }) => sum + duplicates, 0),
+      offTopic: mean(withFloor.map(({ offTopic }) => offTopic)),
+      strayed: mean(withFloor.map(({ strayed }) => strayed)),
+      recall: mean(sets.flatMap(({ found }, query) => (judged[query] ? [found / judged[query]] : []))),
     };
+  }
+
+  // What the sets cost in words, beside those of the baseline: facts as [what is emphasised, the rest].
+  costs(before, counts) {
+    const facts = [];
+    if (counts.offTopic !== null) facts.push([`${number(before.offTopic, 1)} → ${number(counts.offTopic, 1)}`, ` of ${this.data.size} off-topic`]);
+    // Of no relevant document found, none can be kept.
+    if (before.recall) facts.push([percent(counts.recall / before.recall), " of Recall kept"]);
+    return facts;
   }
 
   // The position of the slider that is nearest to the decoder's setting.
@@ -232,14 +252,21 @@ class CheckUp {
     const progress = this.nComputed ? `: ${this.nComputed} of ${data.titles.length} queries` : "";
     const origin = known ? decoder.note : this.failed || `Computing every ${decoder.symbol}${progress}`;
     this.note.textContent = `${data.legend} ${origin}.`;
-    const counts = this.counts?.[position];
-    this.input.setAttribute("aria-valuetext", counts ? `${setting(stop)}: ${percent(counts.share)} of queries hold near-duplicates` : "computing");
+    const counts = this.counts?.[position], costs = counts ? this.costs(this.baseCounts, counts) : [];
+    const costText = costs.map((fact) => `, ${fact.join("")}`).join("");
+    this.input.setAttribute("aria-valuetext", counts ? `${setting(stop)}: ${percent(counts.share)} of queries hold near-duplicates${costText}` : "computing");
     if (!isAfter || !known) return this.drawBefore();
     this.wall.draw(known[position], data.size);
-    const before = this.baseCounts, number = (count) => count.toLocaleString("en");
+    const before = this.baseCounts, whole = (count) => count.toLocaleString("en");
     this.figure.textContent = "";
     make(this.figure, "b", "", { text: `${percent(before.share)} → ${percent(counts.share)}` });
-    this.figure.append(` of ${counted(data.titles.length, "query", "queries")} hold near-duplicates · ${number(before.pairs)} → ${number(counts.pairs)} pairs · ${data.baseTitle} → ${decoder.title} ${written}`);
+    this.figure.append(` of ${counted(data.titles.length, "query", "queries")} hold near-duplicates`);
+    for (const [figure, rest] of costs) {
+      this.figure.append(" · ");
+      make(this.figure, "b", "", { text: figure });
+      this.figure.append(rest);
+    }
+    this.figure.append(` · ${whole(before.pairs)} → ${whole(counts.pairs)} pairs · ${data.baseTitle} → ${decoder.title} ${written}`);
   }
 
   drawBefore() {
@@ -257,7 +284,15 @@ class CheckUp {
     const line = this.counts.map(({ share }, i) => `${i ? "L" : "M"}${((1000 * i) / last).toFixed(1)},${(100 - 96 * share).toFixed(1)}`).join("");
     make(this.curves, "path", "area", { d: `${line}V100H0Z` });
     make(this.curves, "path", "diversity", { d: line });
-    this.plot.title = `Share of queries with near-duplicates along ${this.decoder.symbol}, ${counted(this.counts.length, "position")}`;
+    // The track is hatched where the mean relevance of most sets is below the floor.
+    this.hatch.textContent = "";
+    const isHatched = this.counts.map(({ strayed }) => strayed > 0.5);
+    isHatched.forEach((hatched, i) => {
+      const start = Math.max(0, i - 0.5) / last, end = Math.min(last, i + 0.5) / last;
+      if (hatched) make(this.hatch, "i", "", { style: `left:${100 * start}%;width:${100 * (end - start)}%` });
+    });
+    const hatchText = isHatched.includes(true) ? "; hatched: the mean relevance of most sets is below that of the 5% most relevant documents" : "";
+    this.plot.title = `Share of queries with near-duplicates along ${this.decoder.symbol}, ${counted(this.counts.length, "position")}${hatchText}`;
   }
 
   // Tell the server which state and setting stand: it sets the decoder, for the query that is opened next.

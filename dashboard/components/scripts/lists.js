@@ -3,6 +3,7 @@
 import { announce, heat, hub, isOnTopic, listen, make, number, stage, stillness, styled } from "./parts.js";
 
 const ROW_PX = 28, DROPPED_ROW_PX = 22, DROPPED_HEAD_PX = 24;
+const MIN_LIST_PX = 190, LIST_GAP_PX = 44;
 
 // Split a dotted name into its last part, which distinguishes it and is printed first, and the rest.
 function splitName(name) {
@@ -58,9 +59,8 @@ class List {
       const isOff = !document.right && !isOnTopic(document.relevance, hub.shown.floor);
       row.node.classList.toggle("off", isOff);
       row.tag.textContent = isCompared && !baseRows.has(document.row) ? "NEW" : "";
-      row.off.textContent = isOff ? "OFF" : "";
-      if (isOff) make(row.off, "i", "", { text: "-TOPIC" });
-      row.off.title = isOff ? "Off-topic: not among the 5% of the corpus that are most relevant to the query" : "";
+      row.off.textContent = isOff ? "OFF-TOPIC" : "";
+      row.off.title = isOff ? "Not among the 5% of the corpus that are most relevant to the query" : "";
       const isDuplicate = nearest.cosine >= set.answers.packed.duplicate;
       row.near.style.background = nearest.rank >= 0 ? `rgb(${heat(nearest.cosine)})` : "transparent";
       row.near.classList.toggle("alike", sizes.get(groups[rank]) > 1);
@@ -118,7 +118,7 @@ export class Lists {
     ];
     this.escape = (event) => event.key === "Escape" && this.opened !== null && this.component.setTriggerValue("opened", { row: null });
     stage.addEventListener("keydown", this.escape);
-    this.sizes = new ResizeObserver(() => ((this.gap = undefined), this.want()));
+    this.sizes = new ResizeObserver(() => (this.divide(), this.want()));
     this.sizes.observe(this.root);
   }
 
@@ -160,14 +160,23 @@ export class Lists {
         if (i) this.links.push({ svg: make(this.body, "svg", "links", { "aria-hidden": true }), lines: new Map() });
         return new List(this, this.body, decoder);
       });
-      this.body.style.gridTemplateColumns = shown.decoders.map(() => "minmax(var(--least), 1fr)").join(" var(--gap) ");
-      this.gap = undefined;
+      this.divide();
     }
     this.lists.forEach((list, i) => {
       list.aim(shown.decoders[i], shown.base);
       list.node.classList.toggle("touched", list.key === shown.touched);
     });
     this.flow();
+  }
+
+  // Lists are never cut at the edge: as many as fit share the width, and the row scrolls to the others.
+  divide() {
+    this.gap = undefined;
+    const width = this.root.clientWidth, n = this.lists.length;
+    if (!width || !n) return;
+    const fitting = Math.max(1, Math.min(n, Math.floor((width + LIST_GAP_PX) / (MIN_LIST_PX + LIST_GAP_PX))));
+    const column = fitting < n ? `${(width - (fitting - 1) * LIST_GAP_PX) / fitting}px` : "minmax(0, 1fr)";
+    this.body.style.gridTemplateColumns = this.lists.map(() => column).join(" var(--gap) ");
   }
 
   want() {

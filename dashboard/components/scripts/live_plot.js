@@ -2,6 +2,7 @@
 
 import { takeShapes } from "./budget_level.js";
 import { MapOverlay, withGutters } from "./map_overlay.js";
+import { arrangeMatrices } from "./matrices.js";
 import { luminance } from "./parts.js";
 import { Controls, widenRanges } from "./plot_controls.js";
 
@@ -113,6 +114,8 @@ class Chart {
     parent.appendChild(this.box);
     this.drawing = false;
     this.controls = new Controls(this);
+    this.sizes = new ResizeObserver(() => this.rearrange());
+    this.sizes.observe(this.box);
   }
 
   // The lines and points whose width and opacity follow the budget, with the facts from which chances are computed.
@@ -135,6 +138,13 @@ class Chart {
     // Panels are not squeezed on a narrow screen: there they scroll sideways.
     this.div.style.minWidth = meta?.panels ? `${MIN_PANELS_PX}px` : "";
     this.box.style.overflowX = meta?.panels ? "auto" : "";
+    if (!this.drawing) this.draw();
+  }
+
+  // Heat maps have as many columns as the chart has room for.
+  rearrange() {
+    if (!this.component?.data.figure.layout.meta?.matrices || Math.abs(this.box.clientWidth - this.width) < 1) return;
+    this.stale = true;
     if (!this.drawing) this.draw();
   }
 
@@ -165,6 +175,11 @@ class Chart {
     this.traces = [...below, ...data.figure.data];
     this.overlaid = takeShapes(layout);
     this.fit(layout);
+    this.width = this.box.clientWidth;
+    if (layout.meta?.matrices) {
+      arrangeMatrices(layout, this.width);
+      this.div.style.height = `${layout.height}px`;
+    }
     this.layout = layout;
     this.ground = ground;
     this.div.setAttribute("aria-label", data.label);
@@ -299,6 +314,7 @@ class Chart {
 
   end() {
     this.gone = true;
+    this.sizes.disconnect();
     this.overlay?.end();
     this.controls.end();
     if (this.mode !== undefined) window.Plotly?.purge(this.div);

@@ -389,7 +389,12 @@ class Tiles {
     this.said.textContent = "";
     this.said.setAttribute("aria-live", this.root.classList.contains("held") ? "off" : "polite");
     this.all.hidden = this.moved || !this.data.headline;
-    if (!this.all.hidden) return void make(this.said, "b", "", { text: this.data.headline, title: this.data.headline });
+    if (!this.all.hidden) {
+      const [sentence, brief] = this.data.headline;
+      make(this.said, "b", "wide", { text: sentence, title: sentence });
+      make(this.said, "b", "brief", { text: brief });
+      return;
+    }
     if (this.level !== null) return this.compareAtLevel();
     if (!set) return;
     const { floor } = this.data, off = set.ids.length - set.onTopic(floor), offTopic = off ? `, ${off} of ${set.ids.length} off-topic` : "";

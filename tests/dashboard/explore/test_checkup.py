@@ -41,6 +41,9 @@ def test_every_query_of_the_split_has_a_square_the_most_redundant_first():
     assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
     assert f"of {len(queries)} queries the top 10 holds near-duplicates" in data["headline"]
     assert f"({counts[0]} pairs)" in data["headline"] and not data["shown"]
+    assert data["current"] == data["titles"].index(queries.texts[0])
+    assert len(data["judged"]) == len(data["base"]["off"]) == len(queries) and min(data["judged"]) > 0
+    assert max(data["base"]["off"]) <= 10 and sum(data["base"]["found"]) > 0
 
 
 @pytest.mark.parametrize(

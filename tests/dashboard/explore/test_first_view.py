@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+import engine
 from dashboard.explore import first_view
 from dashboard.services.source import Source
-from dashboard.session.query import LINK_K_KEY
+from dashboard.session.query import LINK_K_KEY, TYPED
 from dashboard.session.view_names import CHECK_UP
+from dashboard.widgets import skeleton
 from support import pages
 
 
@@ -25,6 +27,22 @@ def test_a_corpus_without_queries_begins_with_searches_and_next_steps(own_home, 
         app = pages.press(app, next(b.key for b in app.button if b.label.startswith("a dog")))
         assert next(a for a in app.text_input if a.label == "Your query").value == "a dog in the *house*"
         assert pages.sets(app)[0][0] == "a dog in the *house*" and app.query_params["text"] == "a dog in the *house*"
+
+
+def test_grey_boxes_replace_the_previous_answers_before_a_typed_query_is_embedded(monkeypatch):
+    app, events = pages.screen("explore"), []
+    embed, format_boxes = engine.embed_queries, skeleton.format_skeleton
+    monkeypatch.setattr(engine, "embed_queries", lambda *given: events.append("embed") or embed(*given))
+    monkeypatch.setattr(skeleton, "format_skeleton", lambda *given: events.append("boxes") or format_boxes(*given))
+    way = next(key for key in app.session_state if key.startswith("way."))
+    app.session_state[way] = TYPED
+    app = pages.run(app)
+    assert first_view.INVITATION in pages.texts(app) and not events
+    field = next(field for field in app.text_input if field.label == "Your query")
+    field.set_value("sort along an axis")
+    app = pages.run(app)
+    assert events == ["boxes", "embed"] and pages.sets(app)[0][0] == "numpy.sort"
+    assert pages.run(app) and len(events) == 2, "a known query replaces nothing"
 
 
 def test_a_large_k_of_a_link_waits_for_a_click_in_the_check_up_too(own_home, monkeypatch):

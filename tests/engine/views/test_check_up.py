@@ -3,7 +3,7 @@
 import numpy as np
 
 from engine.evaluation.studies.check_up import CheckUp
-from engine.views.check_up import describe_scale, headline
+from engine.views.check_up import brief_headline, describe_scale, headline
 
 
 def checked(pairs):
@@ -24,6 +24,9 @@ def checked(pairs):
 def test_it_says_how_many_and_which_most():
     said = headline(checked([0, 12, 1]), ("a", "hide readings", "c"), 3)
     assert said == "On 67% of 3 queries the top 10 holds near-duplicates. Worst: hide readings (12 pairs)."
+    here = headline(checked([0, 12, 1]), ("a", "hide readings", "c"), 3, is_worst_open=True)
+    assert here.endswith("Worst: this query (12 pairs).") and "hide" not in here
+    assert brief_headline(checked([0, 12, 1])) == "67% of 3 queries hold near-duplicates"
     one = headline(checked([1]), ("x" * 200,), 1)
     assert one.startswith("On 100% of 1 query the top 10") and one.endswith("… (1 pair).") and len(one) < 160
 

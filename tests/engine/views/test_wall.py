@@ -12,7 +12,8 @@ from engine.evaluation.studies.check_up import check_up
 from engine.params import form_of, values_of
 from engine.values import Embeddings
 from engine.views import wall
-from engine.views.wall import EMPTY_CELL, build_wall_requests, pack_redundancy
+from engine.views.topic import find_topic_floor
+from engine.views.wall import EMPTY_CELL, TopicBounds, build_wall_requests, pack_redundancy
 from support.sweeps import toy
 
 K = 5
@@ -99,6 +100,28 @@ def test_positions_are_sampled_and_then_documents_pooled_beyond_the_budget(monke
     monkeypatch.undo()
     monkeypatch.setattr(wall, "MAX_WALL_CELLS", 60 * len(queries) * K * (K - 1) // 2)
     assert len(build_wall_requests(space, decoder, param, queries, K)[0].stops) == 51
+
+
+def test_costs_are_those_of_the_engines_sets_and_without_a_floor_unknown():
+    (space, queries), k = crowded(), 3
+    floors = [find_topic_floor(space, vector, k) for vector in queries.vectors]
+    bounds = [TopicBounds(floor=floor, relevant=frozenset({i, i + 1})) for i, floor in enumerate(floors)]
+    bounds[1] = TopicBounds(floor=None, relevant=frozenset())
+    decoder, param = slider_of("mmr")
+    (request,) = build_wall_requests(space, decoder, param, queries, k, bounds)
+    answer, start, n_off = request.answer(), 0, 0
+    stage = engine.make("mmr", **{param.name: request.stops[0]})
+    rows = engine.decode(engine.Decoder(stage), space, queries, k).index.numpy()
+    exact = queries.vectors.double().numpy() @ space.vectors.double().numpy().T
+    for query, (n_sets, which) in enumerate(zip(answer["counts"], answer["which"], strict=True)):
+        packed = {name: answer[name][start + which[0]] for name in ("found", "off", "strayed")}
+        start, bound, chosen = start + n_sets, bounds[query], rows[query]
+        is_right = np.isin(chosen, list(bound.relevant))
+        off = None if bound.floor is None else ((exact[query, chosen] < bound.floor - 1e-6) & ~is_right).sum()
+        strayed = bound.floor is not None and exact[query, chosen].mean() < bound.floor
+        assert packed == {"found": is_right.sum(), "off": off, "strayed": int(strayed)}
+        n_off += off or 0
+    assert n_off > 0 and 0 < sum(answer["strayed"]) < len(answer["strayed"]), "nothing would be tested"
 
 
 def test_a_request_keeps_no_corpus_alive():
