@@ -36,7 +36,12 @@ APP_CSS = """<style>
   .stMainBlockContainer {padding: 3.75rem 1rem 2rem}
   :is(.modebar-container, [data-testid=stElementToolbar]) {display: none}
   .st-key-header > [data-testid=stElementContainer]:has([data-testid=stSelectbox], [data-testid=stTextInput]) {
-    flex: 1 1 100%; order: 9}
+    flex: 1 1 9rem; min-width: 0; order: 9}
+  .st-key-header {gap: .5rem}
+  .st-key-header > :is(.st-key-header-k, :has([class*=st-key-header-step])) {order: 10}
+  .st-key-header-share button {padding-inline: .5rem}
+  .st-key-header-share button :is(p, [data-testid=stMarkdownContainer]) {position: absolute; width: 1px; height: 1px;
+    overflow: hidden; clip-path: inset(50%)}
 }
 </style>"""
 st.html(APP_CSS)

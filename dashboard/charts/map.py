@@ -20,8 +20,8 @@ MIN_WEBGL_POINTS = 2000
 """From this number of points on, the browser draws them with WebGL."""
 SYMBOL_PX, STEP_PX = 9, 4
 """Symbols without the overlay are open and larger for later decoders, so that shared documents show all of them."""
-MAP_PADDING, SETS_PADDING = 0.04, 0.12
-"""Padding around all documents, and around the sets, as shares of their extent."""
+MAP_PADDING, SETS_PADDING = 0.09, 0.12
+"""Padding around all documents, which the contours need, and around the sets, as shares of their extent."""
 MIN_EXTENT = 0.08
 """Smallest visible share of the corpus' extent."""
 MAP_PX = 520

@@ -128,8 +128,8 @@ def _draw_live(
     # The height is fixed before the script arrives, so that the page below does not jump.
     meta = layout.get("meta") or {}
     height: int | str = layout["height"] + (SLIDER_HEIGHT_PX if "curve" in meta else 0)
-    # How many heat maps stand in a row, and so their height, depends on the browser's width.
-    if "matrices" in meta:
+    # How many heat maps stand in a row depends on the browser's width, and with it their height and that of a map.
+    if "matrices" in meta or overlay is not None:
         height = "content"
     vendor.draw_view(VIEW_NAME, key, data, callbacks, height=height, isolate_styles=False)
 

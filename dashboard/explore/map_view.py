@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.charts.map import Marks, build_map, build_set_traces, extent_around, full_extent
 from dashboard.charts.palette import method_style
@@ -45,6 +46,18 @@ from engine.wording import visible
 WAY_KEY, HOVER_KEY, COLOUR_KEY, WHOLE_KEY = "map.way", "map.hover", "map.colour", "map.whole"
 CORPUS_COLOUR_KEY = "map.corpus.colour"
 """Session key of the colours of a map without a query, on which clusters help most."""
+HELP_TEXT = "Click a document to read it and to see its nearest neighbours. Draw a lasso to list and export documents."
+# The map has the whole width until something is picked: its controls lie over its corner, below the tool bar.
+MAP_CSS = """<style>
+@media (min-width: 1024px) {
+  .st-key-map-view:not(:has(.st-key-map-side :is([data-testid=stDataFrame], [data-testid=stText]))) {
+    [data-testid=stHorizontalBlock]:has(> .stColumn) {position: relative}
+    .stColumn:first-child {flex: 1 1 100%; width: 100%}
+    .stColumn:has(.st-key-map-side) {position: absolute; z-index: 5; right: 0; top: 2rem; width: 23rem;
+      padding: .25rem .75rem .5rem; border-radius: .5rem; background: light-dark(#ffffffe6, #191916e6)}
+  }
+}
+</style>"""
 MAX_LASSO_ROWS = 200
 """Listed documents of a lasso; the download has all."""
 
@@ -63,7 +76,7 @@ def draw_map_view(loaded: Loaded, question: Question, answers: dict[str, Answer]
 
     baseline: unused, as every view of the answers is called alike
     """
-    map_column, side_column = st.columns([5, 2], gap="medium")
+    map_column, side_column = _split_page()
     with side_column, st.container(horizontal=True, vertical_alignment="bottom"):
         colour = select("Colour by", [NO_COLOUR, CLUSTER_COLOUR, *loaded.space.corpus.metadata], COLOUR_KEY)
         st.toggle("Whole corpus", key=WHOLE_KEY, persist_state="session", help="Otherwise zoomed to the result sets.")
@@ -73,14 +86,22 @@ def draw_map_view(loaded: Loaded, question: Question, answers: dict[str, Answer]
         if corpus_map is None:
             return
         selection = _draw_map(loaded, question, answers, corpus_map, colour)
-        st.caption(_describe_view(corpus_map, loaded.embedded is not None))
+        st.caption(f"{_describe_view(corpus_map, loaded.embedded is not None)} {HELP_TEXT}")
     with side_column:
         _draw_selection(loaded, selection)
 
 
+def _split_page() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Return the places of a map, and of its controls, which lie over it on a wide screen until something is picked."""
+    st.html(MAP_CSS)
+    with st.container(key="map.view"):
+        map_column, side_column = st.columns([5, 2], gap="medium")
+    return map_column, side_column.container(key="map.side")
+
+
 def draw_corpus_map(loaded: Loaded) -> None:
     """Draw the map of all documents before any query, coloured by cluster, and the clicked document beside it."""
-    map_column, side_column = st.columns([5, 2], gap="medium")
+    map_column, side_column = _split_page()
     with side_column:
         colour = select("Colour by", [CLUSTER_COLOUR, NO_COLOUR, *loaded.space.corpus.metadata], CORPUS_COLOUR_KEY)
     with map_column:
@@ -99,7 +120,7 @@ def draw_corpus_map(loaded: Loaded) -> None:
         backdrop, overlay = build_backdrop(loaded, moved_chart, dark, colour), Overlay(data, ())
         options: dict[str, Any] = {"select": True, "scroll": True, "file": "map", "label": "Map of the corpus"}
         selection = plot(figure, key, backdrop=backdrop, overlay=overlay, **options)
-        st.caption(_describe_view(chart, loaded.embedded is not None))
+        st.caption(f"{_describe_view(chart, loaded.embedded is not None)} {HELP_TEXT}")
     with side_column:
         row = None if selection.selected else _parse_row(loaded, selection.clicked)
         if row is not None:
@@ -258,10 +279,6 @@ def _draw_selection(loaded: Loaded, selection: Picked) -> None:
     hovering = st.session_state.get(HOVER_KEY) and selection.hovered is not None
     row = _parse_row(loaded, selection.hovered if hovering else selection.clicked)
     if row is None:
-        st.caption(
-            "Click a document to read it and to see its nearest neighbours. Draw a lasso to list and export documents. "
-            "Scroll to zoom."
-        )
         return
     corpus = loaded.space.corpus
     with st.container(border=True, height=170, gap="xxsmall"):

@@ -34,6 +34,11 @@ TILES_KEY, SERIAL_KEY = "explore.tiles", "explore.serial"
 EXPLORE_CSS = """<style>
 .st-key-explore {gap: .375rem}
 .st-key-explore [data-testid=stPopover] button {min-height: 2rem; padding-block: 0}
+@media (max-width: 640px) {
+  .st-key-view {width: 100%; overflow-x: auto}
+  .st-key-view [role=radiogroup] {flex-wrap: nowrap !important; width: 100%}
+  .st-key-view button {flex: 1 0 auto; min-width: 0; padding-inline: .25rem; font-size: .8125rem}
+}
 </style>"""
 
 

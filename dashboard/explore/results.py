@@ -30,6 +30,7 @@ from dashboard.widgets.tables import (
     text_column,
 )
 from engine.evaluation.metrics import METRICS, title_of
+from engine.maps.clusters import title_prefix
 from engine.views.decision import read_scores
 from engine.views.sets import Place, card, find_missed, merge_rankings
 from engine.wording import visible
@@ -38,8 +39,8 @@ FORM_KEY, LISTS, TABLE = "results.form", "Lists", "Table"
 """Session key of the form in which sets are drawn, and its values, the default first."""
 MAX_MISSED = 6
 """Named missed documents; the remaining ones are counted."""
-MAX_UNPINNED = 3
-"""Up to this many decoders the documents' column need not be pinned."""
+NAME_PX, LETTER_PX = (110, 200), 7.5
+"""Narrowest and widest column of documents, which leaves room for two ranks on a phone; and a letter's width."""
 FIGURE_SPACE = "\u2007"
 """As wide as a digit, so that ranks of one and two digits sort and align as numbers."""
 
@@ -158,25 +159,30 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
 
     # Scores of different scorers are not comparable: the column is then the inner product.
     relevance = "Relevance" if all(answer.relevance is None for answer in answers.values()) else "Inner product"
-    # With many columns the documents stay visible while the table scrolls.
-    pinned = st.column_config.TextColumn(width=280, pinned=len(answers) > MAX_UNPINNED + 1)
-    columns: dict[str, tuple[list[Any], Any]] = {"Document": (list(map(format_document, rows)), pinned)}
+    # The documents stay visible while the table scrolls; what all names begin with tells none from another.
+    names = list(map(format_document, rows))
+    prefix = title_prefix(loaded.space.corpus.titles)
+    names = [name.removeprefix(prefix) or name for name in names]
+    width = int(min(NAME_PX[1], max(NAME_PX[0], LETTER_PX * max(map(len, names)) + 2 * LETTER_PX)))
+    pinned = st.column_config.TextColumn(width=width, pinned=True)
+    columns: dict[str, tuple[list[Any], Any]] = {"Document": (names, pinned)}
+    ranks = text_column(92, "Rank, and places gained or lost; – for a document in neither set")
+    # Ranks come first: they are what a phone has room for.
+    for name, answer in answers.items():
+        title = f"{method_style(answer.name).sign} {answer.title}"
+        columns[title] = [pad_rank(row.places[name]) for row in rows], ranks
     # One column of ticks, none for a query without judgements.
     for heading, ticks in make_relevance_column(rows).items():
         columns[heading] = ticks, text_column(28, "Judged relevant")
+    sets_column = number_column(width=48, help="How many of the decoders return it")
+    columns["Sets"] = read_column(rows, "sets"), sets_column
     columns[relevance] = read_column(rows, "relevance"), number_column("%.3f", 76, RELEVANCE_HELP)
-    ranks = text_column(112, "Rank, and places gained or lost; – for a document in neither set")
     # What a selector used in place of the inner product stands in a column of its own.
     for answer in answers.values():
         if answer.relevance is not None:
             scores = read_scores(answer.relevance, read_column(rows, "row"))
             heading = f"{method_style(answer.name).sign} relevance"
             columns[heading] = scores, number_column("%.3f", 76, f"Relevance as {answer.title} used it")
-    for name, answer in answers.items():
-        title = f"{method_style(answer.name).sign} {answer.title}"
-        columns[title] = [pad_rank(row.places[name]) for row in rows], ranks
-    sets_column = number_column(width=48, help="How many of the decoders return it")
-    columns["Sets"] = read_column(rows, "sets"), sets_column
     event = draw_columns(columns, key="merged", max_rows=MAX_TABLE_ROWS, **CLICKABLE)
     clicked = find_click("merged", event, len(rows))
     if clicked is not None:

@@ -1,7 +1,7 @@
 // A plot that is created once. Later its traces and layout are replaced, so that zoom, lasso and hover survive.
 
 import { takeShapes } from "./budget_level.js";
-import { MapOverlay, withGutters } from "./map_overlay.js";
+import { MapOverlay, fitMapHeight, withGutters } from "./map_overlay.js";
 import { arrangeMatrices } from "./matrices.js";
 import { luminance } from "./parts.js";
 import { Controls, widenRanges } from "./plot_controls.js";
@@ -133,17 +133,19 @@ class Chart {
   want(component) {
     this.component = component;
     this.stale = true;
-    const { height, meta } = component.data.figure.layout;
-    this.div.style.height = `${height}px`; // before there is a plot in it
+    const { layout } = component.data.figure, { meta } = layout;
+    if (component.data.overlay) layout.height = fitMapHeight(layout, this.box.clientWidth);
+    this.div.style.height = `${layout.height}px`; // before there is a plot in it
     // Panels are not squeezed on a narrow screen: there they scroll sideways.
     this.div.style.minWidth = meta?.panels ? `${MIN_PANELS_PX}px` : "";
     this.box.style.overflowX = meta?.panels ? "auto" : "";
     if (!this.drawing) this.draw();
   }
 
-  // Heat maps have as many columns as the chart has room for.
+  // Heat maps have as many columns as the chart has room for, and a map has its labels at its edges.
   rearrange() {
-    if (!this.component?.data.figure.layout.meta?.matrices || Math.abs(this.box.clientWidth - this.width) < 1) return;
+    const { figure, overlay } = this.component?.data ?? {};
+    if (!(figure?.layout.meta?.matrices || overlay) || this.width === undefined || this.box.clientWidth === this.width) return;
     this.stale = true;
     if (!this.drawing) this.draw();
   }
@@ -187,6 +189,8 @@ class Chart {
     if (this.mode === mode) {
       // No config is passed: plotly recreates the plot if its config differs, even only in functions.
       await Plotly.react(this.div, this.traces, layout);
+      // Plotly follows the window by itself, and not the columns of the page.
+      if (this.div.clientWidth !== this.div._fullLayout.width) await Plotly.Plots.resize(this.div);
     } else {
       const previousMode = this.mode;
       this.mode = mode;

@@ -9,12 +9,16 @@ const SVG = "http://www.w3.org/2000/svg";
 const MIN_GUTTERS_WIDTH = 560; // pixels; a wider plot has columns of labels at both sides
 const LABEL_LINE_PX = 17; // pixels between two labels
 const EDGE_PX = 6;
+const MIN_MAP_PX = 260, PIN_GAP_PX = 9;
 const GUTTER_PX = 190; // pixels at each side for the columns of labels
 const MAX_LABEL_LETTERS = 22; // characters
 const LEADER_GAP_PX = 3; // pixels between a label and its leader
 const PIN_REACH_PX = 10; // pixels around a pin in which the mouse is on it
+// The map goes on beyond the edges: what lies there fades out, where a straight cut would look like its end.
 const STYLE = `
 .frontier-box { position: relative; }
+.frontier-box .svg-container > :is(.main-svg:first-of-type, .gl-container) {
+  mask-image: linear-gradient(transparent 24px, #000 64px, #000 calc(100% - 40px), transparent); }
 .frontier-box > svg.frontier-overlay { position: absolute; inset: 0; pointer-events: none; overflow: hidden; }
 .frontier-overlay text { font-size: 12px; paint-order: stroke; stroke-width: 3px; stroke-linejoin: round; }
 .frontier-overlay .cluster { text-anchor: middle; opacity: 0.62; font-style: italic; }
@@ -102,6 +106,13 @@ function stackLabels(pins, top, bottom, x) {
 export function withGutters([low, high], width) {
   const room = width < MIN_GUTTERS_WIDTH ? 0 : ((high - low) * GUTTER_PX) / (width - 2 * GUTTER_PX);
   return [low - room, high + room];
+}
+
+// The height of a map: on a phone what its ranges need, as areas keep their shape and the rest would be empty.
+export function fitMapHeight({ xaxis, yaxis, margin, height }, width) {
+  if (!width || width >= MIN_GUTTERS_WIDTH) return height;
+  const [across, down] = [xaxis, yaxis].map(({ range: [low, high] }) => high - low);
+  return Math.round(Math.min(height, Math.max(MIN_MAP_PX, margin.t + margin.b + (width * down) / across)));
 }
 
 export class MapOverlay {
@@ -274,8 +285,10 @@ export class MapOverlay {
   drawLabel(group, pin, wide, relevant, taken) {
     const words = (relevant ? " ✓" : "") + (wide ? ` ${shorten(pin.name, this.data.prefix)}` : "");
     const width = this.widthOf(words) + 11 * pin.sets.length;
-    const [x, y] = wide ? [pin.lx + (pin.right ? LEADER_GAP_PX : -LEADER_GAP_PX), pin.ly + 4] : [pin.x + 9, pin.y + 4];
-    const start = wide && !pin.right ? x - width : x;
+    // Signs that the right edge would cut stand left of their pin.
+    const isLeft = !wide && pin.x + PIN_GAP_PX + width > this.frame.x + this.frame.w;
+    const [x, y] = wide ? [pin.lx + (pin.right ? LEADER_GAP_PX : -LEADER_GAP_PX), pin.ly + 4] : [pin.x + (isLeft ? -PIN_GAP_PX : PIN_GAP_PX), pin.y + 4];
+    const start = (wide && !pin.right) || isLeft ? x - width : x;
     const box = [start, y - 11, start + width, y + 4];
     if (!wide && this.covered(box, taken)) return;
     taken.push(box);

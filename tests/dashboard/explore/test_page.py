@@ -51,7 +51,8 @@ def test_a_view_has_places_of_its_own_and_empties_those_of_others(view, n_places
     app = screen("explore", view=view)
     shared = n_places - 2  # that of the tiles, on a view of all queries
     skeleton = 1  # that of the grey boxes before a first page
-    assert len(app.get("empty")) == 2 * (len(VIEWS) - 1) + shared + skeleton
+    invitation = 1  # that of the view before a query
+    assert len(app.get("empty")) == 2 * (len(VIEWS) - 1) + shared + skeleton + invitation
 
 
 def test_what_a_slider_shows_is_what_its_release_gives():
