@@ -98,6 +98,7 @@ def draw() -> None:
     with left_column:
         if not len(queries):
             st.text("Grade what the decoders return for 20 or so searches: then Recall, Trade-off and Tune work here.")
+            _draw_messages()
             _draw_add_queries(loaded, log, queries)
             return
         judging_pool = _find_pool(loaded, queries, judgements, request)
@@ -398,10 +399,15 @@ def _format_grade(judgement: Judgement) -> str:
     return "skipped" if judgement.grade is None else GRADE_LABELS[judgement.grade].lower()
 
 
-def _draw_more(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
-    """Draw the part of Judge that is rarely needed: further queries, a name, runs of other systems, votes."""
+def _draw_messages() -> None:
+    """Draw the notices, or the error, of the queries that were added last."""
     for message in st.session_state.get(MESSAGES_KEY, ()):
         st.text(message)
+
+
+def _draw_more(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
+    """Draw the part of Judge that is rarely needed: further queries, a name, runs of other systems, votes."""
+    _draw_messages()
     for notice in judgements.missing(loaded.space.corpus):
         st.text(f"⚠ {notice}")
     with st.expander("More queries, people and systems", expanded=False):

@@ -118,6 +118,8 @@ def get_visitor() -> str:
 
 def _save_files(files: list[tuple[str, bytes]]) -> Path:
     """Write uploaded names and contents to a folder named by content; return the path of the corpus in it."""
+    # A file that is still listed is easily chosen once more.
+    files = list(dict.fromkeys(files))
     names = [name for name, _ in files]
     if len(set(names)) < len(names):
         raise DataError("two of the files have the same name; upload them one by one, or as a folder by path")

@@ -339,3 +339,11 @@ def test_a_query_of_two_splits_counts_with_the_judgements_of_both(tmp_path, monk
     app = pages.finish_jobs(pages.press(judging(Source(str(tmp_path / "judged"))), "judge.own"))
     pages.press(app, "judge.grade.0")
     assert sorted(counted_grades[-1].values()) == [0, 1, 1]
+
+
+def test_judgements_are_refused_as_searches_and_the_page_says_where_they_go(animals):
+    app = judging(animals)
+    app.file_uploader(key="judge.file").set_value(("qrels.tsv", b"query-id\tcorpus-id\tscore\nq\td\t1\n", "text/plain"))
+    app = pages.press(pages.run(app), "judge.add.file")
+    assert "These are judgements: add them under Data → Corpus." in pages.texts(app)
+    assert not list((engine.paths.home() / judge.JUDGEMENTS_FOLDER).glob("*.sqlite")), "nothing was added"

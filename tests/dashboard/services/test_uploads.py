@@ -69,7 +69,7 @@ def test_a_name_cannot_choose_a_folder(name):
 )
 def test_what_makes_no_corpus_is_refused(names, message):
     with pytest.raises(engine.DataError, match=message):
-        uploads.save_uploads([sent(name, CORPUS) for name in names])
+        uploads.save_uploads([sent(name, CORPUS + b"\n" * number) for number, name in enumerate(names)])
 
 
 def test_a_rerun_writes_nothing_again(monkeypatch):
@@ -171,3 +171,8 @@ def test_code_names_files_as_the_person_has_them(tmp_path, monkeypatch):
     table = uploads.save_uploads([sent("papers.csv", PAPERS)])
     assert uploads.find_sent_files(str(table)) == ("papers.csv", {})
     assert uploads.find_sent_files("sets/papers.csv") == ("sets/papers.csv", {})
+
+
+def test_a_file_that_is_chosen_twice_counts_once():
+    path = uploads.save_uploads([sent("papers.csv", PAPERS), sent("papers.csv", PAPERS)])
+    assert path.name == "papers.csv" and uploads.save_uploads([sent("papers.csv", PAPERS)]) == path
