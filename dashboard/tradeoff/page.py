@@ -531,8 +531,7 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         st.text(error.finding)
         return
     decision, base, verdict_data = results.decision, results.base, dict[str, Any]()
-    if sweep.model is not None:
-        _draw_uncounted(sweep.model.judge, cells, results.refusal)
+    _draw_uncounted(sweep, cells, results.refusal)
     if results.estimates is not None and decision is not None:
         remark = _describe_limits(sweep, cells, decision)
         # Beside the running job nothing else is measured.
@@ -575,14 +574,21 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
             verdict.draw_budget(results.frontier, base)
             verdict.draw_best(results.frontier, decision, results.estimates)
         order = () if base is None else differences.order_queries(sweep, results.frontier, base, opened.cell, y)
-        # The verdict above has the button that uses its own choice.
-        choice = None if decision is None else decision.sure or decision.bet
-        is_choice = choice is not None and choice.label == opened.system.label
-        point_sets.draw_sets(loaded, question, sweep, results.frontier, opened, curve, order, not is_choice)
+        draw_sets = partial(point_sets.draw_sets, has_use=not _is_choice(opened, decision))
+        draw_sets(loaded, question, sweep, results.frontier, opened, curve, order)
 
 
-def _draw_uncounted(judge: str, cells: Cells, refusal: str) -> None:
+def _is_choice(opened: OpenSetting, decision: Decision | None) -> bool:
+    """Return True if the open setting is the verdict's choice, which the verdict's own button uses."""
+    choice = None if decision is None else decision.sure or decision.bet
+    return choice is not None and choice.label == opened.system.label
+
+
+def _draw_uncounted(sweep: Sweep, cells: Cells, refusal: str) -> None:
     """Draw why a model's judgements do not count, where that is so; refusal: the reason, if they cannot."""
+    if sweep.model is None:
+        return
+    judge = sweep.model.judge
     if cells.model is None:
         st.text(visible(f"Nothing is measured by {judge} yet: people's judgements alone count below."))
     elif refusal:
