@@ -141,17 +141,8 @@ class FrontierChart:
             # it.
             floor = min(floor, 100 * KEPT_SHARE.default)
         if not self.has_handles:
-            required += self._list_budget_places(base_place[0])
+            required += _list_budget_places(self, base_place[0])
         return compute_window(places, base_place, floor, self.whole, required)
-
-    def _list_budget_places(self, base_x: float) -> list[Place]:
-        """Return what a budget that nobody drags needs in the window: its line, and the ends of both intervals."""
-        places = [] if self.floor is None else [(base_x, self.floor)]
-        choices = () if self.decision is None or not self.relative else (self.decision.sure, self.decision.bet)
-        for option in filter(None, choices):
-            x, _ = _locate_option(self, option)
-            places += [(x, 100 * option.low), (x, 100 * option.high)]
-        return places
 
     @property
     def system_points(self) -> list[FrontierPoint]:
@@ -190,6 +181,16 @@ class FrontierChart:
     def ink(self) -> str:
         """Colour of text."""
         return INK.colour(self.dark)
+
+
+def _list_budget_places(chart: FrontierChart, base_x: float) -> list[Place]:
+    """Return what a budget that nobody drags needs in the window: its line, and the ends of both intervals."""
+    places = [] if chart.floor is None else [(base_x, chart.floor)]
+    choices = () if chart.decision is None or not chart.relative else (chart.decision.sure, chart.decision.bet)
+    for option in filter(None, choices):
+        x, _ = _locate_option(chart, option)
+        places += [(x, 100 * option.low), (x, 100 * option.high)]
+    return places
 
 
 def _find_comparison(chart: FrontierChart, metric: str, point: FrontierPoint) -> Comparison | None:

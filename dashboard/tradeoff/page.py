@@ -531,8 +531,7 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         st.text(error.finding)
         return
     decision, base, verdict_data = results.decision, results.base, dict[str, Any]()
-    if sweep.model is not None:
-        _draw_uncounted(sweep.model.judge, cells, results.refusal)
+    _draw_uncounted(sweep, cells, results.refusal)
     if results.estimates is not None and decision is not None:
         remark = _describe_limits(sweep, cells, decision)
         # Beside the running job nothing else is measured.
@@ -575,14 +574,21 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
             verdict.draw_budget(results.frontier, base)
             verdict.draw_best(results.frontier, decision, results.estimates)
         order = () if base is None else differences.order_queries(sweep, results.frontier, base, opened.cell, y)
-        # The verdict above has the button that uses its own choice.
-        choice = None if decision is None else decision.sure or decision.bet
-        is_choice = choice is not None and choice.label == opened.system.label
-        point_sets.draw_sets(loaded, question, sweep, results.frontier, opened, curve, order, not is_choice)
+        draw_sets = partial(point_sets.draw_sets, has_use=not _is_choice(opened, decision))
+        draw_sets(loaded, question, sweep, results.frontier, opened, curve, order)
 
 
-def _draw_uncounted(judge: str, cells: Cells, refusal: str) -> None:
+def _is_choice(opened: OpenSetting, decision: Decision | None) -> bool:
+    """Return True if the open setting is the verdict's choice, which the verdict's own button uses."""
+    choice = None if decision is None else decision.sure or decision.bet
+    return choice is not None and choice.label == opened.system.label
+
+
+def _draw_uncounted(sweep: Sweep, cells: Cells, refusal: str) -> None:
     """Draw why a model's judgements do not count, where that is so; refusal: the reason, if they cannot."""
+    if sweep.model is None:
+        return
+    judge = sweep.model.judge
     if cells.model is None:
         st.text(visible(f"Nothing is measured by {judge} yet: people's judgements alone count below."))
     elif refusal:
@@ -629,11 +635,12 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
     base = selection.find_point(points, sweep.baseline.label)
     # Curves over other queries than the points' would not pass through them.
     exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == points.queries]
-    estimates, refusal = None, ""
-    last_key = "last estimates", sweep.key, x, y
+    estimates, refusal, labels = None, "", frozenset(read_column(points.points, "point.label"))
     if cells.running:
         # An estimate of all settings takes long, so the last one stands meanwhile, marked as such.
-        estimates = st.session_state.get(LAST_KEY, {}).get(last_key)
+        estimates = _find_last_estimates(
+            _get_data_key(sweep, points), labels.union(read_column(sweep.decoders, "label"))
+        )
     if base is not None and len(points.points) > 1 and not cells.running and points.queries > 1:
         curve_keys = tuple(read_column(exact, "key"))
         estimates, refusal = get_or_compute(
@@ -641,7 +648,7 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
             ("estimates", sweep.key, x, y, keys, curve_keys, cells.model is None),
             lambda: _estimate(points, exact, base.point, cells.model),
         )
-        st.session_state[LAST_KEY] = {last_key: estimates}
+        st.session_state[LAST_KEY] = _get_data_key(sweep, points), labels, estimates
     decoders_by_label = dict(zip(read_column(sweep.decoders, "label"), sweep.decoders, strict=True))
     runs_by_label = {run_label: run for run_label, (run, _) in other_systems.items()}
     return _Results(
@@ -650,6 +657,21 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
         systems={**decoders_by_label, **runs_by_label},
         decision=None if estimates is None else estimates.decide(selection.get_budget()), refusal=refusal,
     )  # fmt: skip
+
+
+def _get_data_key(sweep: Sweep, points: Frontier) -> tuple[Any, ...]:
+    """Return the key of all that estimates depend on but the decoders, which come last in the cells' key."""
+    judged = [part.cells_key[:-1] for part in sweep.parts]
+    return *judged, points.x, points.y, points.queries
+
+
+def _find_last_estimates(data_key: tuple[Any, ...], labels: frozenset[str]) -> OptionEstimates | None:
+    """Find the last estimates if they hold while more is measured: on the same data, of some of these settings.
+
+    Decoders may have been added since, which the estimates do not know. labels: of what is measured or will be
+    """
+    last: tuple[Any, frozenset[str], OptionEstimates] | None = st.session_state.get(LAST_KEY)
+    return last[2] if last is not None and last[0] == data_key and last[1] <= labels else None
 
 
 def _estimate(

@@ -44,7 +44,9 @@ def draw_known(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
         cells = _find_known_cells(loaded, request, splits)
         if len(cells) > 1:
             # Names of splits are not ours: a text is never read as Markdown.
-            st.text(visible(f"Measured before on {splits.dev}: {counted(len(cells), 'setting')}."))
+            # The baseline is no setting that is tried, so the form's count leaves it out too.
+            n_known = sum(cell.label != request.like.label for cell in cells)
+            st.text(visible(f"Measured before on {splits.dev}: {counted(n_known, 'setting')}."))
             _draw_frontier(cells, request.k, request.objective, None, "tune.known", _find_known_curves(cells[0]))
         else:
             st.text(visible(f"Nothing is measured yet on {splits.dev}. Points appear here as they are measured."))
@@ -201,6 +203,7 @@ def _draw_frontier(
         estimates=estimates,
         has_handles=False,
         is_muted=key == "tune.known",
+        is_partial=not is_final,
         has_envelope=False,
         # Curves over other queries than the points' would not pass through them.
         exact=[curve for curve in curves if not curve.left_out and len(curve.queries) == points.queries],

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import engine
+from dashboard.charts.frontier import MIN_WIDTH
 from dashboard.tuning import budget_views
 from engine.evaluation.splits import subsample
 from engine.evaluation.sweep.store import Store
@@ -47,7 +48,7 @@ def test_known_before_a_run_is_drawn_from_measurements_of_the_same_queries(store
     measure(store, k=5)
     measure(store, split="test")
     app = pages.screen("tune", **QUICK)
-    assert "Measured before on dev: 3 settings." in pages.texts(app)
+    assert "Measured before on dev: 2 settings." in pages.texts(app)
     (figure,) = list_charts(app)
     points = [x for trace in figure["data"] if trace.get("mode") == "markers" for x in trace["x"]]
     assert sorted(points) == pytest.approx(sorted(cell.mean["ilad"] for cell in cells))
@@ -64,6 +65,7 @@ def test_known_before_a_run_has_the_curve_of_every_weight_and_the_budget_in_view
     (figure,) = list_charts(pages.screen("tune", **QUICK))
     lines = [trace for trace in figure["data"] if trace.get("mode") == "lines"]
     assert sum(len(trace["x"]) for trace in lines) > len(cells) and len(curve) > len(cells)
+    assert {trace["line"]["width"] for trace in lines} == {MIN_WIDTH}, "no chance is known, so none is drawn"
     assert "best of all" not in [trace.get("name") for trace in figure["data"]]
     low, high = figure["layout"]["yaxis"]["range"]
     assert low < 95 < high
