@@ -198,6 +198,7 @@ def test_a_shared_server_has_no_root_that_it_was_not_given(root, tmp_path):
     assert roots.accepts_typed_paths() and read(table) == "a cat"
 
 
+@pytest.mark.threat("a link in the place of the documents' table of a folder", "refused: the reader would open it")
 def test_a_linked_table_that_would_be_read_as_documents_is_refused(tmp_path):
     root, secret = tmp_path / "root", tmp_path / "secret.csv"
     root.mkdir()
