@@ -97,10 +97,10 @@ def _title_axes(figure: Figure, chart: FrontierChart, n_panels: int, n_columns: 
     x_title, y_title = format_titles(chart)
     title_font = {"size": 11}
     for number in range(n_panels):
-        place = {"row": number // n_columns + 1, "col": number % n_columns + 1}
+        cell = {"row": number // n_columns + 1, "col": number % n_columns + 1}
         # Plotly numbers the last row alone, whose last panels may be missing.
         if number + n_columns >= n_panels:
             text = f"← {x_title}" if chart.frontier.x == TIME_AXIS else f"{x_title} →"
-            figure.update_xaxes(showticklabels=True, title={"text": text, "font": title_font, "standoff": 4}, **place)
+            figure.update_xaxes(showticklabels=True, title={"text": text, "font": title_font, "standoff": 4}, **cell)
         if number % n_columns == 0:
-            figure.update_yaxes(title={"text": f"{escape(y_title, 80)} ↑", "font": title_font}, **place)
+            figure.update_yaxes(title={"text": f"{escape(y_title, 80)} ↑", "font": title_font}, **cell)

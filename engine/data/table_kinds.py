@@ -41,7 +41,8 @@ def sort_tables(paths: Sequence[Path]) -> dict[str, list[str]]:
         query_paths = list(filter(_has_query_column, documents))
         if len(query_paths) < len(documents):
             paths_by_kind[QUERIES] = query_paths
-            paths_by_kind[DOCUMENTS] = [path for path in documents if path not in query_paths]
+            for path in query_paths:
+                documents.remove(path)
     return {kind: [path.name for path in kind_paths] for kind, kind_paths in paths_by_kind.items()}
 
 
@@ -92,9 +93,9 @@ def is_judgement_table(path: Path) -> bool:
         return False
     rows = [list(row.values()) for row in preview.first_rows]
     if {"query", "document", "grade"} <= columns.keys():
-        id_places = columns["query"], columns["document"]
+        id_positions = columns["query"], columns["document"]
         return bool(rows) and all(
-            _is_grade(row[columns["grade"]]) and not any(" " in row[place].strip() for place in id_places)
+            _is_grade(row[columns["grade"]]) and not any(" " in row[position].strip() for position in id_positions)
             for row in rows
         )
     # Without a header its first line may stand as the names of the columns.

@@ -67,23 +67,23 @@ def pack_costs(
     are neither relevant nor on topic, None where no floor is known, and `strayed` 1 for a set whose mean relevance is
     below the floor
     """
-    found, off, strayed = list[int](), list[int | None](), list[int]()
+    n_right, n_off, is_strayed = list[int](), list[int | None](), list[int]()
     for vector, query_sets, bound in zip(queries.vectors, sets, bounds, strict=True):
         # Sets of one query share most of their documents.
         documents, positions = np.unique(query_sets, return_inverse=True)
         positions, is_right = positions.reshape(query_sets.shape), np.isin(documents, list(bound.relevant))
-        found += is_right[positions].sum(1).tolist()
+        n_right += is_right[positions].sum(1).tolist()
         if bound.floor is None:
-            off, strayed = off + [None] * len(query_sets), strayed + [0] * len(query_sets)
+            n_off, is_strayed = n_off + [None] * len(query_sets), is_strayed + [0] * len(query_sets)
             continue
         # As exact as the floor, which has six digits.
         relevance = np.round(relevances(space, vector, documents.tolist()), 6)
         is_off = (relevance < bound.floor) & ~is_right & (documents >= 0)
-        off += is_off[positions].sum(1).tolist()
+        n_off += is_off[positions].sum(1).tolist()
         is_filled = query_sets >= 0
         mean_relevance = (relevance[positions] * is_filled).sum(1) / is_filled.sum(1).clip(1)
-        strayed += ((mean_relevance < bound.floor) & is_filled.any(1)).astype(int).tolist()
-    return {"found": found, "off": off, "strayed": strayed}
+        is_strayed += ((mean_relevance < bound.floor) & is_filled.any(1)).astype(int).tolist()
+    return {"found": n_right, "off": n_off, "strayed": is_strayed}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
