@@ -199,12 +199,8 @@ def test_a_shared_server_has_no_root_that_it_was_not_given(root, tmp_path):
 
 
 @pytest.mark.threat("a link in the place of the documents' table of a folder", "refused: the reader would open it")
-def test_a_linked_table_that_would_be_read_as_documents_is_refused(tmp_path):
-    root, secret = tmp_path / "root", tmp_path / "secret.csv"
-    root.mkdir()
-    secret.write_text("id,text\n1,a secret\n")
+def test_a_linked_table_that_would_be_read_as_documents_is_refused(root, secret):
     (root / "queries.csv").write_text("id,query\nq,x\n")
-    (root / "papers.csv").symlink_to(secret)
-    roots.set_rules(roots.Rules(roots=(root,), shared=True))
+    (root / "papers.csv").symlink_to(secret / "table.csv")
     with pytest.raises(FrontierError, match="--root FOLDER"):
         roots.check_corpus(root)
