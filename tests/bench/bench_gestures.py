@@ -13,11 +13,12 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from harness import machine, parse_arguments, table, write_page
+from playwright.sync_api import Error as PlaywrightError
 
 from support import warm_home
 from support.browser import WAIT, Server, chromium, idle, open_page, slide, until, view
@@ -133,6 +134,8 @@ def main() -> None:
                     page.on("websocket", lambda s, sent=sent: s.on("framesent", lambda text: sent.append(len(text))))
                     open_its_page(page, server)
                     control = find(page).first
+                    with suppress(PlaywrightError):
+                        control.wait_for(timeout=20_000)
                     if not control.is_visible():
                         rows.append((name, label, *["not shown"] * 5))
                         continue
