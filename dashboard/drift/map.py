@@ -155,7 +155,10 @@ def _draw_arrows(
     loaded, layout = history.loaded, corpus_map.layout
     arrows = paths.arrows(paths.steps.index(step))
     queries_by_row = find_queries(history, step, [int(row) for row in arrows["row"]])
-    hover_texts = ["\n".join((name_document(loaded, row), *lines)) for row, lines in queries_by_row.items()]
+    # A line break stands between the lines, and in none of them.
+    hover_texts = [
+        "\n".join((" ".join(name_document(loaded, row).split()), *lines)) for row, lines in queries_by_row.items()
+    ]
     query = None if question is None else place_query(history.space, question, layout)
     figure = build_arrows(arrows, hover_texts, layout.points, query, is_dark())
     # Plotly keeps the zoom as long as `uirevision` is equal: from step to step of one map.
