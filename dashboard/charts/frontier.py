@@ -55,7 +55,7 @@ SEGMENTS = 20
 MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY = 1.25, 5.0, 0.2
 """A line's width in pixels and its opacity, at a chance of 0, and the width that a chance of 1 adds."""
 UNKNOWN_OPACITY = 0.6
-"""Opacity of a line of which no chance is known while settings are measured."""
+"""Opacity of a line of which no chance is known."""
 RING_PX, STRIP_PX = 9, 4
 """Radius of the ring and half the width of the strip at a choice."""
 BUDGET_STEP = 0.005
@@ -491,9 +491,14 @@ class CurvePart:
     position: int | None  # of the setting in its middle, among those of the estimates; None without one
 
 
+def is_chance_unknown(chart: FrontierChart, line: CurvePart) -> bool:
+    """Return True if nothing is known of a line's chance: it is not among what is estimated, or not yet."""
+    return line.position is None and (chart.is_partial or chart.estimates is not None)
+
+
 def build_line_look(chart: FrontierChart, line: CurvePart, colour: str) -> dict[str, Any]:
-    """Build colour and width of a line: by its chance to keep the budget, and thin where that is not known yet."""
-    if chart.is_partial and line.position is None:
+    """Build colour and width of a line: by its chance to keep the budget, and thin where that is not known."""
+    if is_chance_unknown(chart, line):
         return {"color": translucent(colour, UNKNOWN_OPACITY), "width": MIN_WIDTH}
     chance = find_chance(chart, line.position)
     return {"color": translucent(colour, fade(chance)), "width": widen(chance)}
@@ -501,8 +506,7 @@ def build_line_look(chart: FrontierChart, line: CurvePart, colour: str) -> dict[
 
 def build_line_facts(chart: FrontierChart, method: str, line: CurvePart) -> dict[str, Any] | None:
     """Build the numbers by which the browser widens a line, as `build_chance_facts`; None for one that stays thin."""
-    is_unknown = chart.is_partial and line.position is None
-    return None if is_unknown else build_chance_facts(chart, method, [line.position])
+    return None if is_chance_unknown(chart, line) else build_chance_facts(chart, method, [line.position])
 
 
 def find_positions(chart: FrontierChart, labels: Sequence[str]) -> list[int | None]:
@@ -637,7 +641,7 @@ def _divide_curve(chart: FrontierChart, curve: Curve) -> list[CurvePart]:
     n_segments = 1 if chart.estimates is None else SEGMENTS
     shares = (curve.middles[pieces] - low) / (high - low)
     segment_of = np.minimum((shares * n_segments).astype(int), n_segments - 1)
-    positions = [None] if chart.estimates is None else _find_curve_positions(chart, chart.estimates, curve)
+    positions = [None] if chart.estimates is None else chart.estimates.find_positions(curve)
     lines = []
     for segment in np.unique(segment_of).tolist():
         members = np.flatnonzero(segment_of == segment)
@@ -646,23 +650,6 @@ def _divide_curve(chart: FrontierChart, curve: Curve) -> list[CurvePart]:
         middle = positions[round((segment + 0.5) / n_segments * (len(positions) - 1))]
         lines.append(CurvePart(x[members[0] : stop].tolist(), (y[members[0] : stop] * chart.unit).tolist(), middle))
     return lines
-
-
-def _find_curve_positions(chart: FrontierChart, estimates: OptionEstimates, curve: Curve) -> list[int | None]:
-    """Find the estimated setting for each of a curve's positions: the nearest one where only some are estimated."""
-    positions = estimates.find_positions(curve)
-    if None not in positions:
-        return positions
-    # None would be drawn as the baseline, which is sure. A running tuning estimates its measured settings alone.
-    near = list[tuple[float, int | None]]()
-    for point in chart.frontier.points:
-        if find_curve(point, chart.frontier, [curve]) is not None and point.point.label in estimates.position_of:
-            value = point.point.decoder["select"][curve.parameter]
-            near.append((value, estimates.position_of[point.point.label]))
-    if not near:
-        return positions
-    values = np.array(list(map(itemgetter(0), near)))
-    return [near[int(np.abs(values - value).argmin())][1] for value in curve.band_positions]
 
 
 def find_curve(point: FrontierPoint, frontier: Frontier, exact_curves: Collection[Curve]) -> Curve | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SLOPES_PX, LABEL_GAP = 420, 0.05
 """Height of the chart, and the least distance of two names as a share of the axis."""
 NAME_X, LEADER_SHAPE = 1.16, "leader"
-"""Where names begin, with dev at 0 and test at 1; and the name of the lines that lead there."""
+"""Position at which names begin, with dev at 0 and test at 1; and the name of the lines that lead there."""
 FADED_OPACITY = 0.55
 
 

@@ -46,7 +46,7 @@ class TourStop:
 
 
 SLIDER_PLACE = "left: anchor(41%); top: calc(anchor(bottom) - 1.75rem)"
-"""Where the second tile's slider begins, in a component that draws the tiles out of CSS's reach."""
+"""Beginning of the second tile's slider, in a component that draws the tiles out of CSS's reach."""
 TOUR_STOPS = (
     TourStop("Pick a query", "For labelled queries the right answers are known.", ".st-key-header-kind"),
     TourStop("Drag λ", "The results and their figures follow while you drag.", ".st-key-explore-tiles", SLIDER_PLACE),
