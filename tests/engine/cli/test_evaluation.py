@@ -190,7 +190,7 @@ def test_tune_chooses_among_all_decoders(tmp_path):
     command = ("tune", "--select", "all", "--retrieve", "dense,bm25", "-k", "5", "--points", "2", "--share", "0.9")
     command += ("--store", str(tmp_path / "tune.db"))
     output = run(*command, "--export", "python")
-    assert "for most diversity (ILAD), sure to keep 90% of Top-k's Recall, on dev." in output
+    assert "for most diversity (ILAD), sure to keep 90% of Dense → Top-k's Recall, on dev." in output
     assert re.search(r"^(Confirmed|Not confirmed) on test\.$", output, re.M) and "engine.Decoder(" in output
     (command_line,) = re.findall(r"^With charts: frontier (.+)$", output, re.M)
     assert "cells" in run(*shlex.split(command_line), "--out", str(tmp_path / "report.html"))
