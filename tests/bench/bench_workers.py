@@ -26,28 +26,22 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness import ROOT, machine, parse_arguments, table, write_page
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from websockets.asyncio.client import connect
 
 from dashboard import workers
 from support import warm_home
 from support.browser import START
 from support.processes import environment
+from support.visitors import PATIENCE, Visitor
 
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 BASE, FIRST_PORT, PROXY_PORT = "/frontier", 21_500, 21_490
-TILES, LISTS, METHOD, PARAM = "frontier_tiles", "frontier_lists", "mmr", "relevance_weight"
 CROWDS = ((3.0, 10), (0.2, 0), (0.2, 10))
 """Seconds that a visitor thinks between two actions, and of how many actions one is a vote, 0 for none."""
 QUIET_LOOKS = 100
-PATIENCE = 120
-"""Seconds for which a visitor waits for one answer."""
 COUNT = """
 import json
 from dashboard.services import corpora, feedback
@@ -57,129 +51,46 @@ print(json.dumps([len(job.result.space), feedback.count_events(job.result)]))
 """The documents of the corpus, and the votes in its log, as a process that comes later finds them."""
 
 
-@dataclass
-class Visitor:
-    """One person's page: what it was sent, and what came of what it did."""
-
-    number: int
-    every: int  # of so many actions one is a vote, 0 for none
-    serial: int = 0
-    slider_state: dict[str, Any] = field(default_factory=dict)  # what its sliders were let go at last
-    ids: dict[str, str] = field(default_factory=dict)  # component → its element's id
-    page: str = ""  # the page's hash
-    fragments: dict[str, str] = field(default_factory=dict)  # component → the fragment that it is drawn in
-    runs: Counter[int] = field(default_factory=Counter)  # how script runs ended, by Streamlit's number of it
-    data: dict[str, Any] = field(default_factory=dict)  # component → what it was given last
-    seconds: list[float] = field(default_factory=list)  # that each move took
-    votes: int = 0  # acknowledged
-    errors: Counter[str] = field(default_factory=Counter)
-
-    async def visit(self, ready: asyncio.Barrier, until: asyncio.Future[float], pause: float) -> str:
-        """Open the page, act until the clock says so; returns the cookie of the proxy."""
-        origin = f"http://{workers.WORKER_HOST}:{PROXY_PORT}"
-        cookie = await asyncio.to_thread(_fetch_cookie, f"{origin}{BASE}/")
-        async with connect(
-            f"{origin.replace('http', 'ws', 1)}{BASE}/_stcore/stream",
-            origin=origin,  # type: ignore[arg-type]
-            subprotocols=["streamlit"],  # type: ignore[list-item]
-            additional_headers={"Cookie": cookie},
-            compression=None,
-            max_size=None,
-        ) as socket:
-            await self._run(socket)
-            await ready.wait()
-            end, chance = await until, random.Random(self.number)
-            await asyncio.sleep(chance.uniform(0, pause))
-            for action in range(1, 1_000_000):
-                if time.monotonic() >= end:
-                    break
-                if self.every and action % self.every == self.number % self.every:
-                    await self._vote(socket)
-                else:
-                    await self._move(socket, round(chance.uniform(0, 1), 2), end)
-                await asyncio.sleep(chance.uniform(0.5, 1.5) * pause)
-        return cookie
-
-    async def _move(self, socket: Any, value: float, end: float) -> None:
-        self.serial += 1
-        started = time.monotonic()
-        await self._run(socket, moved=value)
-        if time.monotonic() <= end:
-            self.seconds.append(time.monotonic() - started)
-        tile = next(d for d in self.data[TILES]["decoders"] if d["key"] == METHOD)
-        if next(s for s in tile["sliders"] if s["param"] == PARAM)["value"] != value:
-            self.errors["a move that the page does not show"] += 1
-
-    async def _vote(self, socket: Any) -> None:
-        row = self.votes + sum(self.errors.values())
-        await self._run(socket, voted=row)
-        if (self.data[LISTS]["votes"] or {}).get(str(row)) == "up":
-            self.votes += 1
-        else:
-            self.errors["a vote that the page does not show"] += 1
-
-    async def _run(self, socket: Any, moved: float | None = None, voted: int | None = None) -> None:
-        """Have the script run, and read until its end."""
-        message = BackMsg()
-        states = message.rerun_script.widget_states.widgets
-        if moved is not None:
-            self.slider_state = {"committed": {"serial": self.serial, "values": {METHOD: {PARAM: moved}}}}
-        # A page sends the state of all that it shows every time.
-        for name, state in ((TILES, self.slider_state), (LISTS, {})):
-            if name in self.ids:
-                states.add(id=self.ids[name], json_value=json.dumps(state))
-        if voted is not None:
-            event = {"event": "voted", "value": {"row": voted, "kind": "up", "source": ""}}
-            states.add(id=f"$$STREAMLIT_INTERNAL_KEY_{self.ids[LISTS]}__events", json_trigger_value=json.dumps([event]))
-        message.rerun_script.page_script_hash = self.page
-        if moved is not None or voted is not None:
-            # As a browser does: what is in a fragment has only that run again.
-            message.rerun_script.fragment_id = self.fragments[TILES if voted is None else LISTS]
-        message.rerun_script.SetInParent()
-        await socket.send(message.SerializeToString())
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while not self._has_ended(ForwardMsg.FromString(await socket.recv())):
-                    pass
-        except TimeoutError:
-            self.errors["no answer"] += 1
-
-    def _has_ended(self, message: ForwardMsg) -> bool:
-        """Take a message of the page; whether a script run has ended for good."""
-        kind = message.WhichOneof("type")
-        if kind == "new_session":
-            self.page = message.new_session.page_script_hash
-        if kind == "delta" and message.delta.WhichOneof("type") == "new_element":
-            element = message.delta.new_element
-            if element.WhichOneof("type") == "exception":
-                self.errors[element.exception.message] += 1
-            elif element.WhichOneof("type") == "bidi_component":
-                component = element.bidi_component
-                name = component.component_name.rpartition(".")[2]
-                self.ids[name] = component.id
-                self.fragments[name] = message.delta.fragment_id
-                self.data[name] = json.loads(component.json or component.mixed.json)
-        ended = ForwardMsg.ScriptFinishedStatus
-        if kind == "script_finished":
-            self.runs[message.script_finished] += 1
-        if kind == "script_finished" and message.script_finished == ended.Value("FINISHED_WITH_COMPILE_ERROR"):
-            self.errors["compile error"] += 1
-        finished, fragment_finished = map(ended.Value, ("FINISHED_SUCCESSFULLY", "FINISHED_FRAGMENT_RUN_SUCCESSFULLY"))
-        return kind == "script_finished" and message.script_finished in (finished, fragment_finished)
+async def visit(
+    visitor: Visitor, number: int, crowd_of: tuple[float, int], ready: asyncio.Barrier, until: asyncio.Future[float]
+) -> str:
+    """Open the page, act until the clock says so; returns the cookie of the proxy."""
+    pause, every = crowd_of
+    url = f"http://{workers.WORKER_HOST}:{PROXY_PORT}{BASE}/"
+    cookie = await asyncio.to_thread(fetch_cookie, url)
+    async with visitor.open(url, cookie=cookie):
+        await ready.wait()
+        end, chance = await until, random.Random(number)
+        await asyncio.sleep(chance.uniform(0, pause))
+        for action in range(1, 1_000_000):
+            if time.monotonic() >= end:
+                break
+            if every and action % every == number % every:
+                await visitor.vote()
+            else:
+                seconds = await visitor.move(round(chance.uniform(0, 1), 2))
+                if time.monotonic() <= end:
+                    visitor.seconds.append(seconds)
+            await asyncio.sleep(chance.uniform(0.5, 1.5) * pause)
+    return cookie
 
 
-def _fetch_cookie(url: str) -> str:
+def fetch_cookie(url: str) -> str:
     """Fetch the cookie that the proxy sets for a new visitor."""
     with urllib.request.urlopen(url, timeout=PATIENCE) as page:
         cookies = page.headers.get_all("Set-Cookie") or []
     return next(cookie.partition(";")[0] for cookie in cookies if cookie.startswith(workers.WORKER_COOKIE))
 
 
-async def crowd(visitors: list[Visitor], seconds: float, pause: float, begin: Callable[[], None]) -> list[str]:
+async def crowd(
+    visitors: list[Visitor], seconds: float, crowd_of: tuple[float, int], begin: Callable[[], None]
+) -> list[str]:
     """Have all open the page, call `begin`, which may wait, then act for so many seconds; returns their cookies."""
     ready = asyncio.Barrier(len(visitors) + 1)
     until: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-    tasks = [asyncio.create_task(visitor.visit(ready, until, pause)) for visitor in visitors]
+    tasks = [
+        asyncio.create_task(visit(visitor, number, crowd_of, ready, until)) for number, visitor in enumerate(visitors)
+    ]
     opened = asyncio.create_task(ready.wait())
     done, _ = await asyncio.wait([opened, *tasks], return_when=asyncio.FIRST_COMPLETED)
     for task in done:
@@ -270,7 +181,7 @@ def measure(pause: float, every: int, count: int, args: Any) -> tuple[list[str],
         home = warm_home.copy(folder / "home")
         load = os.getloadavg()[0]
         with run_workers(home, count) as (pids, lines), run_proxy(folder / "nginx", lines):
-            visitors = [Visitor(number, every) for number in range(args.visitors)]
+            visitors = [Visitor() for _ in range(args.visitors)]
             clocks: list[list[float]] = []
 
             def look(all_of: Sequence[int] = (os.getpid(), *pids)) -> None:
@@ -280,7 +191,7 @@ def measure(pause: float, every: int, count: int, args: Any) -> tuple[list[str],
                 wait_until_quiet(pids)
                 look()
 
-            cookies = asyncio.run(crowd(visitors, args.seconds, pause, begin))
+            cookies = asyncio.run(crowd(visitors, args.seconds, (pause, every), begin))
             look()
             used = [round(b - a) for a, b in zip(*clocks, strict=True)]
             memory = [megabytes(pid) for pid in pids]
