@@ -28,6 +28,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from harness import machine, memory, parse_arguments, table, write_page
+from websockets.exceptions import WebSocketException
 
 from support import warm_home
 from support.browser import Server
@@ -73,7 +74,7 @@ async def visit(url: str, number: int, pause: float, end: float, record: Record)
             async with visitor.open(url, page):
                 record.pages.append(time.monotonic() - began)
                 await act(url, visitor, chance, pause, end, record)
-        except (OSError, EOFError, RuntimeError, LookupError) as error:
+        except (OSError, WebSocketException) as error:
             record.errors[f"{page or 'explore'}: {type(error).__name__}: {error}"] += 1
     record.votes += visitor.votes
     record.errors += visitor.errors
@@ -190,8 +191,8 @@ def main() -> None:
         args.name,
         f"{args.visitors} visitors for {args.minutes:g} minutes",
         f"{machine(('torch', 'streamlit'))}; load before {load:.1f}. One server, the demo, and the visitors beside it "
-        f"on the same cores; a visitor thinks {args.pause:g} s, half more or less. {record.links} times a hostile link in "
-        f"{TABS} pages each.",
+        f"on the same cores; a visitor thinks {args.pause:g} s, half more or less. "
+        f"{record.links} times a hostile link in {TABS} pages.",
         table(("seconds", "n", "median", "95 %", "99 %", "longest"), rows, "lr"),
         table(("held", "first third, median", "last third, median", "most", "last"), held, "lr"),
         f"{record.votes} votes acknowledged; errors: {sum(record.errors.values())}; tracebacks in the server's log: "
