@@ -34,10 +34,13 @@ from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier
 from engine.evaluation.loss_model import CHANGE_TOLERANCE, LossEstimate, estimate_losses, find_unseen_share
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, check_metrics, map_values, title_of
 from engine.evaluation.paired import (
+    MIN_ANSWERED_SHARE,
     TIE_TOLERANCE,
     AlignedCells,
     align_on_common_queries,
+    find_complete_queries,
     select_cells,
+    short_names,
 )
 from engine.evaluation.statistics import CONFIDENCE_LEVEL, SEED, Comparison, compare, resolve_baseline
 from engine.evaluation.sweep.cell import decoder_from_json, decoder_to_json
@@ -166,6 +169,16 @@ class MeasuredSettings:
         too little of what the baseline returns, no setting is a candidate: it would look better than it is.
         """
         return self.is_pooled & (self.is_baseline_unjudged | ~(self.judged_shares >= MIN_JUDGED_SHARE))
+
+    @cached_property
+    def scarce_settings(self) -> tuple[tuple[str, int, int], ...]:
+        """The settings that were not compared as they have the metrics on too few queries: as in `Decision.scarce`."""
+        metrics = list(self.aligned.values)
+        names = short_names([*self.aligned.cells, *self.aligned.left_out])[len(self.aligned.cells) :]
+        return tuple(
+            (name, int(find_complete_queries(cell, metrics).sum()), len(cell.queries))
+            for name, cell in zip(names, self.aligned.left_out, strict=True)
+        )
 
     @property
     def is_baseline_unjudged(self) -> bool:
@@ -457,6 +470,7 @@ class OptionEstimates(EstimatedSettings):
             left_out=tuple(self.build_option(position, keep) for position in np.flatnonzero(self.is_left_out).tolist()),
             judged=min(judged_shares, default=None),
             judged_most=max(judged_shares, default=None),
+            scarce=self.scarce_settings,
             is_pooled=self.is_pooled,
             is_declared=(_read_provenance(self.baseline, JUDGEMENTS_ENTRY) or "").startswith(DECLARED_PREFIX),
             relevant_from=self.relevant_from,
@@ -576,7 +590,7 @@ def estimate_options(
     measured_labels = {cell.label for cell in settings}
     for curve in () if is_time else curves:
         settings += [point for point in _evaluate_curve(curve, metrics) if point.label not in measured_labels]
-    aligned = align_on_common_queries(settings, metrics, k)
+    aligned = align_on_common_queries(settings, metrics, k, min_share=MIN_ANSWERED_SHARE, reference=base_cell)
     if base_cell in aligned.left_out or base_cell not in aligned.cells:
         raise DataError(f"the baseline, {base_cell.label}, has {' and '.join(map(title_of, metrics))} on no query")
     relevant_from = int(_read_provenance(base_cell, "relevant_from") or 1)

@@ -12,7 +12,7 @@ from engine.evaluation.corrected_judge import JudgeUse
 from engine.evaluation.frontier import TIME_AXIS
 from engine.evaluation.judge_agreement import JudgeAgreement
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, title_of
-from engine.evaluation.paired import TIE_TOLERANCE
+from engine.evaluation.paired import MIN_ANSWERED_SHARE, TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import counted
@@ -86,6 +86,7 @@ class Decision(Tabular):
     left_out: tuple[Option, ...]  # those that are no candidates: of pooled judgements too few are theirs
     judged: float | None  # smallest share judged of sure and bet; without either of all settings and the baseline
     judged_most: float | None = None  # the largest share of the same
+    scarce: tuple[tuple[str, int, int], ...] = ()  # settings with the metrics on few queries: name, these, all asked
     is_pooled: bool  # only what some systems returned was judged; else all relevant documents are taken as known
     is_declared: bool  # whether that was declared against what the grades show
     relevant_from: int  # grade from which a document counts as relevant
@@ -154,7 +155,7 @@ class Decision(Tabular):
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; `decoder_from_json` of engine.evaluation.sweep.cell reads the decoders."""
         plain_names = ["baseline", "keep", "metric", "objective", "k", "split", "queries"]
-        plain_names += ["judged", "judged_most", "is_pooled", "is_declared", "relevant_from"]
+        plain_names += ["judged", "judged_most", "scarce", "is_pooled", "is_declared", "relevant_from"]
         facts = {name: getattr(self, name) for name in plain_names}
         facts |= {"confirm_split": self.confirm_split, "confirm_queries": self.confirm_queries}
         facts |= {role: option and _option_to_json(option) for role, option in (("sure", self.sure), ("bet", self.bet))}
@@ -238,6 +239,8 @@ def _describe(decision: Decision) -> Iterator[str]:
         yield _describe_cost(decision.cost)
     if decision.left_out:
         yield _describe_left_out(decision)
+    if decision.scarce:
+        yield _describe_scarce(decision)
     yield from _describe_origin(decision)
     if METRICS[decision.metric].needs == "qrels" and not decision.is_pooled:
         declared_text = ", as the judgements were declared complete" if decision.is_declared else ""
@@ -324,6 +327,18 @@ def _describe_left_out(decision: Decision) -> str:
     if any((option.judged or 0.0) >= MIN_JUDGED_SHARE for option in left_out):
         return f"Left out: {settings_text}, as fewer than {minimum} of {decision.baseline}'s documents are judged."
     return f"Left out: {settings_text} with fewer than {minimum} of the documents judged: judge more."
+
+
+def _describe_scarce(decision: Decision) -> str:
+    """Say that settings were not compared, as they return too little for the metrics on many queries."""
+    name, n_queries, n_asked = min(decision.scarce, key=lambda setting: setting[1:])
+    metrics = " and ".join(title_of(metric) for metric in (decision.metric, decision.objective) if metric in METRICS)
+    settings_text = f"{counted(len(decision.scarce), 'setting')} without {metrics}"
+    return (
+        f"Left out: {settings_text} on more than {percent(1 - MIN_ANSWERED_SHARE)} of the queries, where "
+        f"{'it returns' if len(decision.scarce) == 1 else 'they return'} too few documents; {name} has "
+        f"{'them' if ' and ' in metrics else 'it'} on {n_queries:,} of {n_asked:,}."
+    )
 
 
 def _describe_origin(decision: Decision) -> Iterator[str]:

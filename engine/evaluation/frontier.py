@@ -74,7 +74,7 @@ class Frontier(Tabular):
     y: str  # a metric at k
     queries: int  # number of queries that the means are over
     asked: int  # number of all queries
-    left_out: tuple[str, ...]  # names of decoders that have x and y on no query
+    left_out: tuple[str, ...]  # names of decoders that have x and y on too few queries
     resamples: int  # of the bands
     seed: int
     untimed: int = 0  # points left out where x is TIME: theirs was never measured
@@ -190,7 +190,7 @@ def frontier(
     timed_cells = [cell for cell in cells if cell.latency is not None] if x == TIME_AXIS else cells
     if not timed_cells:
         raise DataError(f"no point at k = {k} has a time: {UNTIMED_REASON}")
-    aligned = paired.align_on_common_queries(timed_cells, _list_metrics(x, y), k)
+    aligned = paired.align_on_common_queries(timed_cells, _list_metrics(x, y), k, min_share=paired.MIN_ANSWERED_SHARE)
     means, bands = _compute_means_and_bands(aligned, x, y, resamples, seed)
     # Multiplied by its sign, more of an axis is always better.
     axis_signs = np.array([_axis_direction(x), 1])

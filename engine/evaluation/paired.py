@@ -18,6 +18,9 @@ from engine.stages import Selector, make, methods
 
 TIE_TOLERANCE = 1e-9
 """Values that differ by no more are ties: the last bits depend on the order of a set and on the machine."""
+MIN_ANSWERED_SHARE = 0.9
+"""A setting with metrics on a smaller share of the reference's queries is not compared: all others would be compared
+on the few queries that it answers, and these are not like the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +31,7 @@ class AlignedCells:
     queries: tuple[str, ...]  # their ids, sorted, so that results do not depend on the order of the input
     values: Mapping[str, np.ndarray]  # metric → (queries, cells)
     n_common: int  # number of queries that all cells have, before those without a value are dropped
-    left_out: tuple[Any, ...]  # cells that have the metrics on no query, as where nothing was returned
+    left_out: tuple[Any, ...]  # cells that have the metrics on too few queries, as where nothing was returned
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -123,14 +126,28 @@ def _check_judgements(cells: Iterable[Any], metrics: Iterable[str]) -> None:
         )
 
 
-def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: int) -> AlignedCells:
+def answers_enough(cell: Any, reference: Any, metrics: Sequence[str], min_share: float = MIN_ANSWERED_SHARE) -> bool:
+    """Return True if a cell has the metrics on enough of the queries on which a reference has them.
+
+    A cell has no metrics where it returns nothing, and no ILAD where it returns one document. min_share: of the queries
+    that both were asked; a run of another system may have been asked fewer
+    """
+    queries = set(compress(reference.queries, find_complete_queries(reference, metrics))).intersection(cell.queries)
+    n_complete = len(queries.intersection(compress(cell.queries, find_complete_queries(cell, metrics))))
+    return n_complete > 0 and n_complete >= min_share * len(queries)
+
+
+def align_on_common_queries(
+    points: Iterable[Any], metrics: Sequence[str], k: int, *, min_share: float = 0.0, reference: Any = None
+) -> AlignedCells:
     """Restrict the cells at k to the queries for which every cell has every metric.
 
     A cell is one decoder's metrics, query by query, at one k. Comparisons are paired, so every mean must be over the
     same queries. points: cells of a sweep, or objects with their k, label, queries, values and decoder. A decoder given
-    twice with equal values counts once; one without a value on any query is left out. Raises ParamError or DataError:
-    no cell at this k, a metric that was not measured, several splits, one decoder with different values, different
-    judgements, no common query.
+    twice with equal values counts once; one without a value on any query is left out, and so is one with values on less
+    than `min_share` of the queries of `reference`, a cell, or of the cell that has them on most. Raises ParamError or
+    DataError: no cell at this k, a metric that was not measured, several splits, one decoder with different values,
+    different judgements, no common query.
     """
     by_label = _index_by_label(select_cells(points, k), metrics)
     _check_judgements(by_label.values(), metrics)
@@ -144,6 +161,12 @@ def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: in
     metric_names = " and ".join(dict.fromkeys(metrics))
     if not compared:
         raise DataError(f"no point has {metric_names} at k = {k} on any query")
+    if min_share:
+        if reference is None:
+            reference = max(compared, key=lambda cell: is_defined[cell.label].sum())
+        enough = [cell for cell in compared if answers_enough(cell, reference, metrics, min_share)]
+        left_out += [cell for cell in compared if cell not in enough]
+        compared = enough or compared
     query_orders = {cell.queries for cell in compared}
     common_queries = sorted(set.intersection(*map(set, query_orders)))
     # Cells of one sweep share a tuple of queries, so its row numbers are computed once.

@@ -38,9 +38,6 @@ from engine.stages import Scorer, Selector, Stage, make, make_selector, methods,
 from engine.values import Embeddings, Qrels, Queries
 
 REPORTED_METRICS = ("recall", "comp", "ndcg", "ilad")
-MIN_ANSWERED_SHARE = 0.5
-"""A setting with metrics on a smaller share of the baseline's queries is no candidate: all settings would be compared
-on the few queries that it answers."""
 N_MEASURING_ROUNDS = 12
 """Number of rounds of measuring where a caller watches: fewer share more work, more show results sooner."""
 #: The measured settings of each family, and the baseline's cell.
@@ -524,7 +521,7 @@ class _Study:
         objective, k, space = self.objective, self.options["k"], self.options["space"]
         points, left_out, on_paths = [base], list[tuple[str, ...]](), list[Decoder]()
         for family, cells in zip(families, tried_cells, strict=True):
-            answering = [cell for cell in cells.values() if _answers_enough(cell, base, objective)]
+            answering = [cell for cell in cells.values() if paired.answers_enough(cell, base, objective.metrics)]
             if not answering:
                 raise _lacks_answers(objective, base)
             points += answering
@@ -707,7 +704,7 @@ class _Study:
                 if stage not in cells:
                     cells[stage] = new_cells[family.make_decoder(stage).label]
                 cell = cells[stage]
-                if _answers_enough(cell, base, self.objective):
+                if paired.answers_enough(cell, base, self.objective.metrics):
                     goals[stage] = self.objective.guide(cell.mean, base.mean)
             return goals
 
@@ -719,16 +716,6 @@ class _Study:
         n_goals = len(self.objective.guide(base.mean, base.mean))
         search(family.settings, measure_goals, n_goals, n_trials, self.seed, report_trials, self.options["stop"])
         return [cells], base
-
-
-def _answers_enough(cell: Cell, base: Cell, objective: Objective) -> bool:
-    """Return True if a setting has the objective's metrics on enough queries to be compared.
-
-    Enough is MIN_ANSWERED_SHARE of the baseline's: a setting has no metrics where it returns nothing.
-    """
-    base_has_metrics = paired.find_complete_queries(base, objective.metrics)
-    n_common = int((paired.find_complete_queries(cell, objective.metrics) & base_has_metrics).sum())
-    return n_common > 0 and n_common >= MIN_ANSWERED_SHARE * int(base_has_metrics.sum())
 
 
 def _lacks_answers(objective: Objective, base: Cell) -> DataError:
@@ -781,7 +768,7 @@ def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell
 
     Return it, the choice with its reason, and details for its `Candidate`. Raises DataError if none does.
     """
-    stages = [stage for stage, cell in cells.items() if _answers_enough(cell, base, objective)]
+    stages = [stage for stage, cell in cells.items() if paired.answers_enough(cell, base, objective.metrics)]
     left_out = tuple(_format_cell(cell, base) for stage, cell in cells.items() if stage not in stages)
     if not stages:
         raise _lacks_answers(objective, base)

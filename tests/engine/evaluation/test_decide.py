@@ -60,6 +60,24 @@ def test_sure_and_bet_are_the_largest_gains_of_their_chances():
     assert best.share_kept == pytest.approx(1 - 0.2 * best.gain) and best.low <= best.share_kept <= best.high
 
 
+@pytest.mark.parametrize("n_defined", [0, 4, 179])
+def test_setting_without_metrics_on_many_queries_changes_nothing_and_is_named(n_defined):
+    """Threshold may return one document or none, which has no ILAD: all settings were decided on what it answers."""
+    scarce = cell("vrsd", make_values(0.9))
+    scarce.values["ilad"][n_defined:] = np.nan
+    alone, beside = decide([BASE, *make_weights()]), decide([BASE, *make_weights(), scarce])
+    assert beside.queries == N_QUERIES and [str(o) for o in beside.options] == [str(o) for o in alone.options]
+    assert beside.scarce == (("VRSD", n_defined, N_QUERIES),) and "VRSD" not in [o.name for o in beside.options]
+    (told,) = set(beside.sentences) - set(alone.sentences)
+    assert told == (
+        "Left out: 1 setting without Recall and ILAD on more than 10% of the queries, where it returns too few "
+        f"documents; VRSD has them on {n_defined} of {N_QUERIES}."
+    )
+    # One query in ten may be missing, as every mean is then over the others.
+    scarce.values["ilad"][:180] = 0.9
+    assert decide([BASE, scarce, *make_weights()]).queries == 180
+
+
 def test_sentences_say_gain_certainty_and_origin():
     points = [BASE, cell("vrsd", make_values(0.24, 0.01, 0.01)), cell("max_sum", make_values(0.36, 0.04, 0.3))]
     decision = decide(points)

@@ -240,15 +240,18 @@ def test_one_query_has_no_bands():
 
 
 def test_means_are_over_queries_that_all_points_have():
-    a = cell("top_k", {"recall": [0, 1, np.nan, 1], "ilad": [0.1, 0.2, 0.3, 0.4]})
-    b = cell("mmr", {"recall": [0.5, 1, 1, 1], "ilad": [np.nan, 0.6, 0.6, 0.8]})
-    none = cell("vrsd", {"recall": [0, 0, 0, np.nan], "ilad": [np.nan, np.nan, np.nan, 1]})
-    curves = frontier(iter([a, b, none, cell("mmr", b.values, k=5)]))
+    undefined_from = np.where(np.arange(20) < np.array([[19], [17], [0]]), 0.0, np.nan)
+    recalls = {"recall": np.linspace(0, 1, 20)}
+    base = cell("top_k", {"recall": recalls["recall"][::-1], "ilad": 0.2 + undefined_from[0]})
+    enough = cell("mmr", recalls | {"ilad": 0.6 + undefined_from[0][::-1]})
+    scarce = cell("ssd", recalls | {"ilad": 0.9 + undefined_from[1]})
+    none = cell("vrsd", recalls | {"ilad": undefined_from[2]})
+    curves = frontier(iter([base, enough, scarce, none, cell("mmr", enough.values, k=5)]))
     assert (curves.k, curves.x, curves.y) == (10, "ilad", "recall")
-    assert (curves.queries, curves.asked, curves.left_out) == (2, 4, ("VRSD",))
+    assert (curves.queries, curves.asked, curves.left_out) == (18, 20, ("VRSD", "SSD · λ 0.8"))
     assert {p.name: (p.x, p.y) for p in curves.points} == {
-        "Top-k": (pytest.approx(0.3), 1),
-        "MMR · λ 0.8": (pytest.approx(0.7), 1),
+        "Top-k": (pytest.approx(0.2), pytest.approx(0.5)),
+        "MMR · λ 0.8": (pytest.approx(0.6), pytest.approx(0.5)),
     }
 
 
