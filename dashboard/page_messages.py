@@ -55,6 +55,7 @@ def find_close_code(data: bytes | None) -> int | None:
         parsed = BackMsg.FromString(data)
     except DecodeError:
         return PROTOCOL_ERROR
-    if parsed.WhichOneof("type") is None:
+    # A widget without an id would raise, and fill the log with a traceback for each message.
+    if parsed.WhichOneof("type") is None or not all(state.id for state in parsed.rerun_script.widget_states.widgets):
         return PROTOCOL_ERROR
     return POLICY_VIOLATION if len(parsed.file_urls_request.file_names) > MAX_FILES else None

@@ -14,6 +14,12 @@ def ask_for_files(n_files):
     return message.SerializeToString()
 
 
+def name_widget(name):
+    message = BackMsg()
+    message.rerun_script.widget_states.widgets.add(id=name, json_value="{}")
+    return message.SerializeToString()
+
+
 def answer_page(message, kind="websocket"):
     """Let a page send a message; return what the application received, and what was sent."""
     received, sent = [], []
@@ -33,7 +39,7 @@ def answer_page(message, kind="websocket"):
 
 
 @pytest.mark.threat(
-    "WebSockets that send text, garbage, nothing in a message, or ask for a million addresses",
+    "WebSockets that send text, garbage, nothing in a message, a widget without an id, or ask for a million addresses",
     "the page is closed with a code, before anything is answered or logged",
 )
 @pytest.mark.parametrize(
@@ -43,6 +49,7 @@ def answer_page(message, kind="websocket"):
         ({"bytes": None, "text": "hello"}, 1003),
         ({"bytes": b""}, 1002),
         ({"bytes": b"\xff" * 50}, 1002),
+        ({"bytes": name_widget("")}, 1002),
         ({"bytes": ask_for_files(MAX_FILES + 1)}, 1008),
     ],
 )
@@ -59,6 +66,7 @@ def test_message_that_no_page_sends_closes_it(message, code):
         ("websocket", {"type": "websocket.connect"}),
         ("websocket", {"type": "websocket.receive", "bytes": BackMsg(stop_script=True).SerializeToString()}),
         ("websocket", {"type": "websocket.receive", "bytes": ask_for_files(MAX_FILES)}),
+        ("websocket", {"type": "websocket.receive", "bytes": name_widget("explore.k")}),
         ("http", {"type": "http.request", "body": b""}),
     ],
 )
