@@ -1,13 +1,12 @@
 """The Explore page: tiles with sliders, and a view of the decoders' sets."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.charts.palette import method_style
 from dashboard.components import tile_data, vendor
@@ -18,7 +17,7 @@ from dashboard.session.answers import Answer, build_slider_requests, compute_ans
 from dashboard.session.parameters import param_key, resolve_form
 from dashboard.session.query import Question, query_key, step_query
 from dashboard.widgets import confirm, scorers
-from dashboard.widgets.basics import show_failure
+from dashboard.widgets.basics import reserve_place, show_failure
 from dashboard.widgets.choices import choose, choose_several
 from dashboard.widgets.common import as_label, draw_method_heading
 from dashboard.widgets.parameters import draw_stage_row
@@ -101,14 +100,14 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
         view_name = choose("View", views, "view")
         view = views[view_name]
         with st.container(horizontal=True, vertical_alignment="center", width="stretch"):
-            option_area = _reserve_place(views, view_name, horizontal=True, vertical_alignment="center")
+            option_area = reserve_place(views, view_name, horizontal=True, vertical_alignment="center")
         look: Any = {"icon": ":material/tune:", "width": "content"}
         settings = st.popover("Decoders and settings", key="explore.settings", on_change="rerun", **look)
         if settings.open:
             with settings:
                 _draw_settings(loaded)
     with below:
-        view_area = _reserve_place(views, view_name)
+        view_area = reserve_place(views, view_name)
     # Tiles would be of one query, and have a second slider for each λ.
     tiles = tiles_area.container() if view.is_of_query else tiles_area.empty()
     if not view.is_of_query:
@@ -146,15 +145,6 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
         view.draw(loaded, question, answers_and_baseline, baseline.name)
         if question.depth is not None and question.depth < question.k:
             st.caption(f"The pool of {question.depth} is smaller than k, {question.k}: no decoder can return more.")
-
-
-def _reserve_place(names: Iterable[str], view_name: str, **look: Any) -> DeltaGenerator:
-    """Return a container for the view of this name, beside empty places for the other views.
-
-    Views that shared a container would leave parts behind: the browser removes the old ones when a run ends, and does
-    not hear of that end if another run begins at once, as while a job draws its progress.
-    """
-    return {name: st.container(**look) if name == view_name else st.empty() for name in names}[view_name]
 
 
 def _draw_settings(loaded: Loaded) -> None:

@@ -48,7 +48,7 @@ def test_a_setting_without_an_answer_says_why():
     assert pages.sets(app)[1] == [] and pages.tiles(app)["nnn"]["set"].diversity() is None
 
 
-def test_the_weights_view_shows_the_path_and_measures_the_steps():
+def test_the_weights_view_shows_the_path_and_leads_to_the_steps(monkeypatch):
     app = pages.screen("explore", decoders=["mmr", "nnn"])
     assert (
         len(pages.sets(app)) == 2 and pages.baseline(app) == pages.sets(pages.screen("explore", decoders=["top_k"]))[0]
@@ -56,10 +56,12 @@ def test_the_weights_view_shows_the_path_and_measures_the_steps():
     assert not any(tile["baseline"] for tile in pages.tiles(app).values()), "what is compared with needs no tile"
     pages.pick(app, "View", "NNN weights")
     assert not pages.sets(app)
-    assert "linear segments" in pages.texts(app) and "step is 1/L" in pages.texts(app)
-    app = pages.finish_jobs(pages.press(app, "steps.start"), "steps")
-    job = pages.job_of(app, "steps")
-    assert job.error is None and len(job.result) > 5 and "λ₁ = 0.1, λ₂ = 0.1" in pages.texts(app)
+    assert "linear segments" in pages.texts(app) and "step is 1/L" not in pages.texts(app)
+    opened = []
+    monkeypatch.setattr("streamlit.switch_page", opened.append)
+    app = pages.press(app, "steps.start")
+    assert opened == ["screens/theory.py"] and app.session_state["theory.view"] == "Exact vs 50 steps"
+    assert app.session_state["theory.group"] == "Search"
 
 
 def test_without_a_decoder_that_weighs_the_weights_view_adds_one():
