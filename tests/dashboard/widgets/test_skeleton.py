@@ -38,7 +38,7 @@ def test_a_value_takes_the_place_of_its_boxes_and_a_known_one_has_none():
         from dashboard.widgets import skeleton
 
         with st.container():
-            skeleton.draw_until(lambda: st.session_state["stop"] and st.stop() or 7, ((1, 10),), st.text)
+            skeleton.draw_until(lambda: (st.session_state["stop"] and st.stop()) or 7, ((1, 10),), st.text)
         skeleton.draw_until(lambda: 8, ((1, 10),), st.text, is_known=True)
 
     app = AppTest.from_function(computing)
