@@ -70,14 +70,15 @@ def plot_effects(
             _add_claimed(figure, claimed_values, y_row, is_dark)
             figures += f"  ◇ {' to '.join(map(_format_claimed, claimed_values))}"
         row_labels.append(f"{figures}  {effect_name}")
+    figure.update_xaxes(zeroline=False)
     smallest, largest = min(interval_ends), max(interval_ends)
     # Ratios that span orders of magnitude are legible on a logarithmic axis only.
     if smallest > 0 and largest / smallest > MIN_LOG_RATIO:
         figure.update_xaxes(type="log", dtick=1)
     elif smallest <= 0 or largest / smallest > 2:
         # A line at 0 would stretch the axis if all values were far from it.
-        figure.add_vline(x=0, line={"color": INK.colour(is_dark), "width": 1}, opacity=0.6, layer="between")
-    figure.update_xaxes(zeroline=False)
+        zero_line = {"zeroline": True, "zerolinecolor": INK.colour(is_dark), "zerolinewidth": 1}
+        figure.update_xaxes(rangemode="tozero", **zero_line)
     # A ground of its own keeps the line at 0 and the grid out of the text; by its name the page finds it.
     look = {"name": "row label", "bgcolor": translucent(GROUNDS[is_dark], LABEL_OPACITY), "showarrow": False}
     for y_row, text in enumerate(row_labels):

@@ -57,7 +57,7 @@ def test_axes_of_factors_have_ticks_in_plain_numbers():
 def test_labels_of_rows_have_a_ground_that_keeps_the_line_at_0_out_of_them():
     effects = [Effect(name="a: points", value=0.8, low=-0.4, high=2.2), Effect(name="b: points", value=4.2)]
     figure = plot_effects(effects, is_dark=False)
-    assert [shape.layer for shape in figure.layout.shapes] == ["between"]
+    assert figure.layout.xaxis.zeroline and not figure.layout.shapes, "a shape would lie over the points"
     labels = [note for note in figure.layout.annotations if note.text]
     assert len(labels) == 2 and all(note.bgcolor.startswith("rgba(255, 255, 255") for note in labels)
     assert labels[0].text == "<b>0.800</b>  a: points", "a narrow screen cuts a long name off, not its figure"
