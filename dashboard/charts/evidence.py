@@ -77,7 +77,7 @@ def plot_effects(
         figure.update_xaxes(type="log", dtick=1)
     elif smallest <= 0 or largest / smallest > 2:
         # A line at 0 would stretch the axis if all values were far from it.
-        zero_line = {"zeroline": True, "zerolinecolor": INK.colour(is_dark), "zerolinewidth": 1}
+        zero_line = {"zeroline": True, "zerolinecolor": translucent(INK.colour(is_dark), 0.5), "zerolinewidth": 1}
         figure.update_xaxes(rangemode="tozero", **zero_line)
     # A ground of its own keeps the line at 0 and the grid out of the text; by its name the page finds it.
     look = {"name": "row label", "bgcolor": translucent(GROUNDS[is_dark], LABEL_OPACITY), "showarrow": False}
