@@ -126,7 +126,7 @@ def _draw_set(loaded: Loaded, question: Question, name: str, answer: Answer, red
         {
             "#": (range(1, len(nearest) + 1), number_column(width=32)),
             "Document": (names, text_column(130)),
-            "Similarity": (cosines, number_column("%.3f", 76)),
+            "Cosine": (cosines, number_column("%.3f", 76)),
             "Nearest already chosen": (above, text_column(140, "The most similar document ranked above it")),
         },
         key=f"near.{name}",

@@ -196,7 +196,7 @@ def _draw_best_sets(result: BestSets) -> None:
     titles, gaps = zip(*result.gaps, strict=True)
     draw_columns(
         {
-            "Selector": (titles, None),
+            "Decoder": (titles, None),
             "Its set": (read_column(gaps, "value"), number_column("%.4f")),
             "Best set": (read_column(gaps, "best.value"), number_column("%.4f")),
             "Worst set": (read_column(gaps, "best.worst"), number_column("%.4f")),
@@ -221,6 +221,6 @@ DECODABLE_TITLE = f"What {methods('selector')[find_weighing_selector()].title} c
 DECODABLE = StudyView(title=DECODABLE_TITLE, caption="", draw=_draw_decodable)
 BEST = StudyView(
     title="Best sets",
-    caption="How close to optimal is what selectors pick? Every set of the query's most relevant documents is tried.",
+    caption="How close to optimal is what decoders pick? Every set of the query's most relevant documents is tried.",
     draw=_draw_best,
 )

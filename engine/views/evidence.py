@@ -54,7 +54,7 @@ ADVICE = (
         claim_ids=("N5", "N6", "N7"),
     ),
     Advice(
-        whom="With judged queries to train on",
+        whom="With labelled queries to train on",
         choice="NNN trained for its decoder instead of Top-k",
         unit="points of Comp@5",
         claim_ids=("N12",),

@@ -48,7 +48,7 @@ def describe_random_pairs(pairs: RandomPairs) -> str:
     kind = "random pairs" if pairs.is_sample else "pairs"
     return (
         f"Of {len(pairs):,} {kind} half have a cosine above {decimal(median, 2)}, and 90% lie from {decimal(low, 2)} "
-        f"to {decimal(high, 2)}; their ILAD is {decimal(pairs.ilad)}."
+        f"to {decimal(high, 2)}; their diversity (ILAD) is {decimal(pairs.ilad)}."
     )
 
 
