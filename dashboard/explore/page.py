@@ -88,11 +88,8 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
     A tile is a small card with a decoder's metrics and sliders; a view, such as the map, is of all answers.
     is_released: True in the run just after a slider was released
     """
-    tiles_area, bar, below = (
-        st.container(),
-        st.container(horizontal=True, vertical_alignment="center"),
-        st.container(),
-    )
+    tiles_area = st.container()
+    bar, below = st.container(horizontal=True, vertical_alignment="center"), st.container()
     specs = methods("selector")
     names = list(specs)
     # A vector engine keeps the documents, so views that need all of them here are left out.
@@ -105,14 +102,13 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
         look: Any = {"icon": ":material/tune:", "width": "content"}
         settings = st.popover("Decoders and settings", key="explore.settings", on_change="rerun", **look)
         # The rows follow the answers: a tile has the sliders of its decoder, and not every decoder gets one.
-        settings_rows = _draw_choice(settings) if settings.open else None
+        rows_area = _draw_choice(settings) if settings.open else None
     with below:
         view_area = reserve_place(views, view_name)
     # Tiles would be of one query, and have a second slider for each λ.
     tiles = tiles_area.container() if view.is_of_query else tiles_area.empty()
     if not view.is_of_query:
-        if settings_rows is not None:
-            _draw_settings(loaded, settings_rows, {})
+        _draw_settings(loaded, rows_area, {})
         with view_area:
             view.draw(loaded, question, {}, "")
         return
@@ -140,8 +136,7 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
         if answers:
             draw_tiles(loaded, question, answers, baseline, errors, is_released)
             proof.draw_proofs(loaded, question, answers)
-    if settings_rows is not None:
-        _draw_settings(loaded, settings_rows, answers)
+    _draw_settings(loaded, rows_area, answers)
     answers_and_baseline = {baseline.name: baseline} | answers
     with option_area:
         view.draw_options(answers_and_baseline, baseline.name)
@@ -166,16 +161,18 @@ def _draw_choice(settings: DeltaGenerator) -> DeltaGenerator:
         return st.container()
 
 
-def _draw_settings(loaded: Loaded, rows: DeltaGenerator, answers: Mapping[str, Answer]) -> None:
+def _draw_settings(loaded: Loaded, rows_area: DeltaGenerator | None, answers: Mapping[str, Answer]) -> None:
     """Draw the parameters and scorers of each chosen decoder, but for those that its tile has sliders for.
 
-    rows: where; answers: those that have a tile
+    rows_area: where, None while the popover is closed; answers: those that have a tile
     """
+    if rows_area is None:
+        return
     specs, sliders = methods("selector"), {}
     for answer in answers.values():
         sliders[answer.name] = tile_data.list_sliders(answer.stage)
     symbols = dict.fromkeys(form.symbol for forms in sliders.values() for _, form in forms)
-    with rows:
+    with rows_area:
         if symbols:
             st.caption(f"{', '.join(symbols)}: by the sliders of the tiles.")
         for name in decoders.list_chosen():
