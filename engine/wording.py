@@ -46,6 +46,12 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{share:.{digits}%}".replace("-", MINUS)
 
 
+def count_share(count: int, total: int) -> str:
+    """Format a count with its share of a total, "385 (47%)"; a small share is never told as none."""
+    share = count / total
+    return f"{count:,} ({'under 1%' if 0 < share < 0.005 else percent(share)})"
+
+
 def power(value: float) -> str:
     """Format a very small or large number with its power of ten, "2·10⁻¹⁵"; "0" for 0."""
     # Python's own rounding to one digit may raise the exponent: 9.6e-7 becomes 1·10⁻⁶.

@@ -17,7 +17,7 @@ from dashboard.charts.figure import (
     new_figure,
     read_column,
 )
-from dashboard.charts.palette import DASHES, GREY, INK, SERIES, method_style, series_style
+from dashboard.charts.palette import DASHES, GROUNDS, INK, SERIES, method_style, series_style, translucent
 from engine.stages import methods
 from engine.wording import decimal
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 EFFECT_ROW_PX, EFFECTS_MARGIN_PX, MAX_EFFECTS = 44, 60, 40
 CURVES_PX, MAX_LABELLED_POWERS, AXIS_PADDING = 330, 3, 0.05
 """Pixels of a figure of curves; powers of ten up to which each has several ticks; padding as a share of the axis."""
+LABEL_OPACITY = 0.9
 MIN_LOG_RATIO = 50
 """A ratio of positive values from which the axis is logarithmic."""
 SIGN_COLOURS = {1: "#009E73", -1: "#D55E00"}
@@ -61,23 +62,28 @@ def plot_effects(
             marker={"symbol": SIGN_SYMBOLS[effect.sign]} | outline,
             **build_tooltip(f"{effect_name}: {decimal(effect.value)}{interval}"),
         )
-        row_labels.append(f"{effect_name}  <b>{decimal(effect.value)}</b>")
+        # The figures stand first, as a narrow screen cuts a long name off.
+        figures = f"<b>{decimal(effect.value)}</b>"
         # The paper's number is part of the axis: a claim far from what was measured has to be seen as far.
         if claimed_values := find_claimed_values(effect.name):
             interval_ends += claimed_values
             _add_claimed(figure, claimed_values, y_row, is_dark)
-            row_labels[-1] += f"  ◇ {' to '.join(map(_format_claimed, claimed_values))}"
+            figures += f"  ◇ {' to '.join(map(_format_claimed, claimed_values))}"
+        row_labels.append(f"{figures}  {effect_name}")
+    figure.update_xaxes(zeroline=False)
     smallest, largest = min(interval_ends), max(interval_ends)
     # Ratios that span orders of magnitude are legible on a logarithmic axis only.
     if smallest > 0 and largest / smallest > MIN_LOG_RATIO:
         figure.update_xaxes(type="log", dtick=1)
     elif smallest <= 0 or largest / smallest > 2:
         # A line at 0 would stretch the axis if all values were far from it.
-        figure.add_vline(x=0, line={"color": GREY[is_dark], "width": 1})
-    figure.update_xaxes(zeroline=False)
+        zero_line = {"zeroline": True, "zerolinecolor": translucent(INK.colour(is_dark), 0.5), "zerolinewidth": 1}
+        figure.update_xaxes(rangemode="tozero", **zero_line)
+    # A ground of its own keeps the line at 0 and the grid out of the text; by its name the page finds it.
+    look = {"name": "row label", "bgcolor": translucent(GROUNDS[is_dark], LABEL_OPACITY), "showarrow": False}
     for y_row, text in enumerate(row_labels):
         # Above its row and not beside it, so that a narrow screen has room for the interval.
-        figure.add_annotation(x=0, xref="paper", y=y_row, text=text, showarrow=False, xanchor="left", yshift=18)
+        figure.add_annotation(x=0, xref="paper", y=y_row, text=text, xanchor="left", yshift=18, **look)
     figure.update_yaxes(range=[len(effects) - 0.5, -0.9], visible=False)
     height = EFFECT_ROW_PX * len(effects) + EFFECTS_MARGIN_PX
     return apply_layout(figure, height=height, margin={"l": 10, "r": 14, "t": 10, "b": 10}, showlegend=False)

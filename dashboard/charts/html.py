@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dashboard.charts.palette import SANS_FONTS
 from engine.wording import visible
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ LABELS_SCRIPT = Path(__file__).parents[1] / "components" / "scripts" / "labels.j
 PAGE_TEMPLATE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title><style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2rem auto; padding: 0 1rem;
+body {{ font: 16px/1.5 {fonts}; max-width: 1100px; margin: 2rem auto; padding: 0 1rem;
 color: #222; background: #fff }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px }}
 th, td {{ padding: .25rem .5rem; border-bottom: 1px solid #ddd; text-align: right }}
@@ -37,7 +38,7 @@ summary {{ cursor: pointer; margin: .3rem 0 }} details > * {{ margin-left: 1rem 
 
 def format_page(title: str, parts: Iterable[str]) -> str:
     """Format a whole HTML page from its title and its parts; empty parts are left out."""
-    return PAGE_TEMPLATE.format(title=escape_html(title), body="\n".join(filter(None, parts)))
+    return PAGE_TEMPLATE.format(title=escape_html(title), fonts=SANS_FONTS, body="\n".join(filter(None, parts)))
 
 
 def format_table(table_rows: Sequence[Sequence[str]], caption: str | None = None) -> str:
@@ -58,7 +59,7 @@ def format_chart(figure: Figure, with_library: bool = False, min_width_px: int =
     page the chart scrolls
     """
     # A report is always light: it is printed and mailed.
-    figure.update_layout(template="plotly_white")
+    figure.update_layout(template="plotly_white", font_family=SANS_FONTS)
     config = {"displaylogo": False, "responsive": True}
     html: str = figure.to_html(
         full_html=False, include_plotlyjs=with_library, config=config, post_script=_build_label_script()

@@ -79,6 +79,8 @@ SERIES = (
 """Styles of series that are not decoders, in other colours."""
 GROUNDS = ("#FFFFFF", "#0E1117")
 """Colours of Streamlit's page, light and dark, unless the browser replaces them."""
+SANS_FONTS = "'Source Sans', 'Source Sans 3', system-ui, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
+"""Typefaces of what leaves the app, such as cards, reports and live pages: the app's, else the reader's own."""
 INK = PALETTE[0]
 """Style of text, guides, outlines, and the first selector."""
 

@@ -35,7 +35,7 @@ from dashboard.charts.frontier import (
     widen,
 )
 from dashboard.charts.frontier_layout import Box, Place, convex_hull
-from dashboard.charts.palette import GREY, Style, method_style
+from dashboard.charts.palette import GREY, SANS_FONTS, Style, method_style
 from engine.evaluation.decision import BET_CHANCE, Decision, Option
 from engine.evaluation.frontier import TIME_AXIS, FrontierPoint
 from engine.evaluation.metrics import title_of
@@ -45,7 +45,6 @@ from engine.wording import decimal, percent, signed
 
 CARD_WIDTH, CARD_HEIGHT, CARD_MARGIN = 1200, 630, 48
 INK, QUIET, FAINT, GROUND, PANEL, WARNING = "#1F1D1A", "#5F5C57", "#E2E0DC", "#FFFFFF", "#F5F4F1", "#A23B00"
-SANS_FONTS = "system-ui, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 MONO_FONTS = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 LEFT, RIGHT, TOP, BOTTOM = 112, 716, 176, 524
 """Edges of the chart."""

@@ -19,6 +19,7 @@ class Square:
     sign: str  # printed above it
     colour: str  # "green", "orange", "red", "blue", "gray" or "violet", as the page's theme has it
     title: str  # for the mouse and for screen readers
+    outlined: bool = False  # drawn as an outline in its colour, not filled
 
 
 def draw_squares(

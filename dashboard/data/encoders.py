@@ -243,7 +243,8 @@ def _draw_result(result: EncoderResult, is_stale: bool) -> None:
         hint = " Every document finds itself, so 1 of the k is always shared."
     st.caption(
         f"{counted(len(study.queries), 'query', 'queries')} · paired bootstrap and randomisation test · similarities "
-        f"are not comparable across encoders: ILAD and Redundancy are measured with the current encoder.{hint}"
+        "are not comparable across encoders: diversity (ILAD) and redundancy are measured with the current encoder."
+        f"{hint}"
     )
     _draw_differences(result, metric)
 

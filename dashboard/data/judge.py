@@ -97,7 +97,7 @@ def draw() -> None:
     queries, level = judgements.queries(), _get_level(loaded, judgements)
     with left_column:
         if not len(queries):
-            st.text("Grade what the decoders return for 20 or so searches: then Recall, Trade-off and Tune work here.")
+            st.text("Grade what the decoders return for some 25 searches: then Recall, Trade-off and Tune work here.")
             _draw_messages()
             _draw_add_queries(loaded, log, queries)
             return

@@ -264,8 +264,8 @@ def draw_encoders(loaded: Loaded) -> None:
     untrained = loaded.source.without_training
     if loaded.source.trained and all(variant.source != untrained for variant in variants):
         st.button("Use untrained embeddings", key="data.plain", on_click=address.switch_source, args=(untrained,))
+    # A single one stands with the corpus already.
     if len(variants) < 2:
-        st.text(names[0])
         return
     st.caption(f"Loaded with {len(variants)} encoders:")
     for name, variant in zip(names, variants, strict=True):

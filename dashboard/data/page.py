@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.data import loading
 from dashboard.services import corpora, roots, uploads
+from dashboard.services.memo import get_or_compute
 from dashboard.services.source import COSINE, PRODUCT, STORE_PREFIX, Loaded, Source
 from dashboard.session import decoders
 from dashboard.widgets import duplicates, next_steps, suggestions
@@ -33,7 +36,7 @@ from engine.data.tables import (
     preview_table,
 )
 from engine.errors import ConflictingGradesError, FrontierError, RepeatedIdError
-from engine.progress import counted
+from engine.progress import counted, rough_duration
 from engine.values import Dataset
 
 DEMO_WAY, ENGINE_WAY = "Demo", "Vector engine"
@@ -44,6 +47,8 @@ LAST_UPLOAD_KEY = "data.uploaded"
 """Session key of the last upload: the browser's list of files is empty again after a visit to another page."""
 SEPARATOR_NAMES = {",": "comma ,", ";": "semicolon ;", "\t": "tab", "|": "bar |"}
 PREVIEW_ROWS = 20
+ESTIMATES_TABLE, MAX_ESTIMATES = "data.estimates", 8
+"""Session table of the estimated seconds of embedding a source, and how many it holds."""
 MAX_SHOWN_SEARCHES, N_SHOWN_GROUPS = 3, 3
 MAX_OFFERED_VALUES = 100
 """A column of more values is not offered as a filter."""
@@ -70,6 +75,7 @@ def draw() -> None:
         except (FrontierError, OSError, RuntimeError, ValueError) as error:
             show_failure("This cannot be read.", error)
             source = None
+        estimate_slot = st.empty()
         if source is not None and st.button(
             "Open" if source.store else "Load and embed", type="primary", key="data.load"
         ):
@@ -82,6 +88,24 @@ def draw() -> None:
         if loaded is not None and loaded.reach is None and loading.LOADING_KEY not in st.session_state:
             loading.draw_report(loaded.dataset, loaded)
             _draw_beginnings(loaded)
+    # Last, as it encodes a few texts: nothing else waits for it.
+    if source is not None and not source.store and source.path not in corpora.DEMOS:
+        _draw_estimate(source, estimate_slot)
+
+
+def _draw_estimate(source: Source, slot: DeltaGenerator) -> None:
+    """Draw how long embedding a corpus will take, in a place above the button that starts it."""
+    with slot.container(), st.spinner("Estimating the time to embed"):
+        try:
+            key = source.without_level, corpora.find_loading_job(source) is None
+            seconds = get_or_compute(ESTIMATES_TABLE, key, partial(corpora.estimate_embedding, source), MAX_ESTIMATES)
+        # What is wrong with the encoder is told when the corpus is loaded.
+        except FrontierError:
+            seconds = None
+    if seconds:
+        slot.caption(f"Embedding takes about {rough_duration(seconds)} on this machine.")
+    else:
+        slot.empty()
 
 
 def _draw_beginnings(loaded: Loaded) -> None:
@@ -97,7 +121,7 @@ def _draw_source() -> Source | None:
 
     Raises FrontierError if this server may not read it, and OSError, RuntimeError or ValueError for impossible paths.
     """
-    source_kind = choose("Corpus", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], WAY_KEY, show_label=True)
+    source_kind = choose("Load from", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], WAY_KEY, show_label=True)
     if source_kind == ENGINE_WAY:
         return _draw_stores()
     if source_kind == DEMO_WAY:

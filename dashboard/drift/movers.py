@@ -195,5 +195,5 @@ def _draw_changes(history: DriftHistory, decoder: Decoder, comparison: ThenNow, 
     if figures.recall is not None and figures.recall_delta is not None:
         parts.append(f"Recall {decimal(figures.recall)} ({signed(figures.recall_delta)})")
     if figures.ilad is not None and figures.ilad_delta is not None:
-        parts.append(f"ILAD, original vectors {decimal(figures.ilad)} ({signed(figures.ilad_delta)})")
+        parts.append(f"diversity (ILAD), original vectors {decimal(figures.ilad)} ({signed(figures.ilad_delta)})")
     st.caption(" · ".join(parts))

@@ -101,7 +101,8 @@ def draw_quality(checkpoints: Sequence[RoundMetrics], labels: Mapping[str, tuple
     plot(figure, "drift.quality", file="quality", label=f"{MEASURED[metric]} over time")
     st.caption(
         "Tail: queries whose answers are rarely asked for; they may gain less, or lose (Evidence, O9). Head: the "
-        "others. ILAD in the current vectors rises by itself as documents move apart: compare it in the original ones."
+        "others. Diversity (ILAD) in the current vectors rises by itself as documents move apart: compare it in the "
+        "original ones."
     )
 
 

@@ -13,9 +13,10 @@ from engine.views.evidence import (
     CLAIMED_NOTE,
     COLOURS,
     INTERVAL_NOTE,
-    VERDICT_SIGNS,
+    OUTLINED_VERDICTS,
     advise,
     command,
+    describe_signs,
     facts,
     figures,
     headline,
@@ -36,6 +37,7 @@ WALL_CSS = """<style>
 .wall a {width: 44px; padding: 4px 0; border-radius: 5px; text-align: center; font-size: 12px; color: inherit;
   text-decoration: none}
 .wall b {display: block; font-size: 14px}
+.wall .outlined {outline: 2px dashed #7fb994; outline-offset: -2px}
 </style>"""
 
 
@@ -82,12 +84,10 @@ def _format_wall(report: Report) -> str:
         for square in squares:
             colour = SQUARE_COLOURS[COLOURS[square.verdict]]
             title, name = escape_html(square.title), escape_html(square.claim_id)
-            links.append(
-                f'<a href="#{name}" title="{title}" style="background: {colour}"><b>{square.sign}</b>{name}</a>'
-            )
+            look = ' class="outlined"' if square.verdict in OUTLINED_VERDICTS else f' style="background: {colour}"'
+            links.append(f'<a href="#{name}" title="{title}"{look}><b>{square.sign}</b>{name}</a>')
         wall_parts.append(f'<p><strong>{escape_html(paper)}</strong></p><div class="wall">{"".join(links)}</div>')
-    signs = [f"{VERDICT_SIGNS[short]} {short}" for short, count in report.counts().items() if count]
-    wall_parts.append(f'<p class="note">{escape_html(" · ".join(signs))}</p>')
+    wall_parts.append(f'<p class="note">{escape_html(describe_signs(report))}</p>')
     return "".join(wall_parts)
 
 

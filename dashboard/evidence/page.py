@@ -15,9 +15,10 @@ from engine.views.evidence import (
     CLAIMED_NOTE,
     COLOURS,
     INTERVAL_NOTE,
-    VERDICT_SIGNS,
+    OUTLINED_VERDICTS,
     advise,
     command,
+    describe_signs,
     facts,
     figures,
     headline,
@@ -55,7 +56,14 @@ def _draw_wall(report: Report) -> None:
     groups = {}
     for paper, squares in list_squares(report).items():
         groups[paper] = [
-            Square(square.claim_id, square.sign, COLOURS[square.verdict], square.title) for square in squares
+            Square(
+                value=square.claim_id,
+                sign=square.sign,
+                colour=COLOURS[square.verdict],
+                title=square.title,
+                outlined=square.verdict in OUTLINED_VERDICTS,
+            )
+            for square in squares
         ]
 
     def open_claim(claim_id: str) -> None:
@@ -66,7 +74,7 @@ def _draw_wall(report: Report) -> None:
     chosen_row = rows.get(st.session_state.get(CHOSEN_KEY) or "")
     chosen = None if chosen_row is None else chosen_row.claim.id
     draw_squares(groups, chosen, "evidence.wall", open_claim, label="Claims by paper, sorted by verdict")
-    st.caption(" · ".join(f"{VERDICT_SIGNS[short]} {short}" for short, count in report.counts().items() if count))
+    st.caption(describe_signs(report))
     if chosen_row is not None:
         with st.container(border=True, key="evidence-chosen"):
             st.markdown(f":{COLOURS[chosen_row.short]}-badge[{chosen_row.short}] **{chosen_row.claim.sentence}**")

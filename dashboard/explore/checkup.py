@@ -39,7 +39,8 @@ MAX_QUERIES, MAX_DOCUMENTS, MAX_CHECKED_K = 500, 200, 50
 """Largest random samples of queries and of documents; and compared documents of a set."""
 MAX_TOPIC_SCORES = 20_000_000
 """Queries × documents, a second or two, beyond which it is not computed which documents are on topic."""
-CHECKUP_TABLE, MAX_CHECKUPS = "checkup", 4
+CHECKUP_TABLE, PACKED_TABLE, MAX_CHECKUPS = "checkup", "checkup.packed", 4
+"""Session tables of check-ups and of their sets as the browser takes them, and how many each holds."""
 STATE_KEY, ADDRESS_KEY = "checkup.state", "checkup.address"
 """Session keys: the wall's state as the browser last reported it, and the address after that report."""
 FIRST_STATE = ("", False, 0)
@@ -132,15 +133,15 @@ def draw_queries(
         "serial": serial,
         "address": st.session_state.pop(ADDRESS_KEY, None),
     }
-    positions = list(checked.order)
-    bounds, sets = [result.bounds[position] for position in positions], [checked.rows[[i]] for i in positions]
-    costs = pack_costs(loaded.space, result.vectors.take(positions), sets, bounds)
+    positions, key = list(checked.order), _check_up_key(loaded, k, depth)
+    # A released slider draws the page again, and leaves the baseline's sets as they are.
+    base = memo.get_or_compute(PACKED_TABLE, key, partial(_pack_base, loaded, result), MAX_CHECKUPS)
     content = WallContent(
-        version=digest_of([*map(str, _check_up_key(loaded, k, depth)), result.vectors.digest])[:16],
+        version=digest_of([*map(str, key), result.vectors.digest])[:16],
         titles=[result.query_texts[position] for position in positions],
         size=checked.similarity.shape[1],
-        base=pack_redundancy(checked, positions) | costs,
-        n_relevant=[len(bound.relevant) for bound in bounds],
+        base=base,
+        n_relevant=[len(result.bounds[position].relevant) for position in positions],
         base_title=decoders.format_title(decoders.make_baseline(depth)),
         headline=result.headline,
         current=next((i for i, position in enumerate(positions) if result.vectors.ids[position] == open_id), None),
@@ -148,6 +149,14 @@ def draw_queries(
     )
     open_query = partial(_open_query, loaded, result)
     draw_wall(content, sliders, state, "checkup.wall", open_query, partial(_release, loaded, params, has_address))
+
+
+def _pack_base(loaded: Loaded, result: CheckUpResult) -> dict[str, Any]:
+    """Pack the baseline's sets with what they cost, in the order of the squares."""
+    checked, positions = result.check_up, list(result.check_up.order)
+    bounds, sets = [result.bounds[position] for position in positions], [checked.rows[[i]] for i in positions]
+    costs = pack_costs(loaded.space, result.vectors.take(positions), sets, bounds)
+    return pack_redundancy(checked, positions) | costs
 
 
 def _open_query(loaded: Loaded, result: CheckUpResult, square: int) -> None:

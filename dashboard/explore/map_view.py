@@ -290,7 +290,7 @@ def _draw_selection(loaded: Loaded, selection: Picked) -> None:
     for neighbour, similarity in neighbours:
         names.append(name_document(loaded, neighbour))
         similarities.append(similarity)
-    columns = {"Document": (names, None), "Similarity": (similarities, number_column("%.3f", 80))}
+    columns = {"Document": (names, None), "Cosine": (similarities, number_column("%.3f", 80))}
     draw_columns(columns, height=330)
 
 

@@ -1,6 +1,6 @@
 """The Explore page: tiles with sliders, and a view of the decoders' sets."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +9,6 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard.charts.palette import method_style
 from dashboard.components import tile_data, vendor
 from dashboard.explore import checkup, map_view, proof, redundancy, results, weights
 from dashboard.services.source import Loaded
@@ -18,9 +17,10 @@ from dashboard.session.answers import Answer, build_slider_requests, compute_ans
 from dashboard.session.parameters import param_key, resolve_form
 from dashboard.session.query import Question, query_key, step_query
 from dashboard.widgets import confirm, scorers
-from dashboard.widgets.basics import show_failure
-from dashboard.widgets.choices import choose, choose_several
+from dashboard.widgets.basics import reserve_place, show_failure
+from dashboard.widgets.choices import choose
 from dashboard.widgets.common import as_label, draw_method_heading
+from dashboard.widgets.decoder_pills import choose_decoders
 from dashboard.widgets.parameters import draw_stage_row
 from engine.decoder import Decoder
 from engine.errors import DataError, FrontierError, ParamError
@@ -88,11 +88,8 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
     A tile is a small card with a decoder's metrics and sliders; a view, such as the map, is of all answers.
     is_released: True in the run just after a slider was released
     """
-    tiles_area, bar, below = (
-        st.container(),
-        st.container(horizontal=True, vertical_alignment="center"),
-        st.container(),
-    )
+    tiles_area = st.container()
+    bar, below = st.container(horizontal=True, vertical_alignment="center"), st.container()
     specs = methods("selector")
     names = list(specs)
     # A vector engine keeps the documents, so views that need all of them here are left out.
@@ -101,17 +98,17 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
         view_name = choose("View", views, "view")
         view = views[view_name]
         with st.container(horizontal=True, vertical_alignment="center", width="stretch"):
-            option_area = _reserve_place(views, view_name, horizontal=True, vertical_alignment="center")
+            option_area = reserve_place(views, view_name, horizontal=True, vertical_alignment="center")
         look: Any = {"icon": ":material/tune:", "width": "content"}
         settings = st.popover("Decoders and settings", key="explore.settings", on_change="rerun", **look)
-        if settings.open:
-            with settings:
-                _draw_settings(loaded)
+        # The rows follow the answers: a tile has the sliders of its decoder, and not every decoder gets one.
+        rows_area = _draw_choice(settings) if settings.open else None
     with below:
-        view_area = _reserve_place(views, view_name)
+        view_area = reserve_place(views, view_name)
     # Tiles would be of one query, and have a second slider for each λ.
     tiles = tiles_area.container() if view.is_of_query else tiles_area.empty()
     if not view.is_of_query:
+        _draw_settings(loaded, rows_area, {})
         with view_area:
             view.draw(loaded, question, {}, "")
         return
@@ -139,6 +136,7 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
         if answers:
             draw_tiles(loaded, question, answers, baseline, errors, is_released)
             proof.draw_proofs(loaded, question, answers)
+    _draw_settings(loaded, rows_area, answers)
     answers_and_baseline = {baseline.name: baseline} | answers
     with option_area:
         view.draw_options(answers_and_baseline, baseline.name)
@@ -148,34 +146,41 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
             st.caption(f"The pool of {question.depth} is smaller than k, {question.k}: no decoder can return more.")
 
 
-def _reserve_place(names: Iterable[str], view_name: str, **look: Any) -> DeltaGenerator:
-    """Return a container for the view of this name, beside empty places for the other views.
-
-    Views that shared a container would leave parts behind: the browser removes the old ones when a run ends, and does
-    not hear of that end if another run begins at once, as while a job draws its progress.
-    """
-    return {name: st.container(**look) if name == view_name else st.empty() for name in names}[view_name]
-
-
-def _draw_settings(loaded: Loaded) -> None:
-    """Draw the popover's choice of decoders, and for each its parameters and scorers."""
+def _draw_choice(settings: DeltaGenerator) -> DeltaGenerator:
+    """Draw the popover's choice of decoders; return the place below it."""
     specs = methods("selector")
-    names = list(specs)
-    intro = f"Changes are marked against {specs[names[0]].title}."
-    chosen_names = choose_several(
-        "Decoders",
-        names,
-        decoders.DECODERS_KEY,
-        default=decoders.list_chosen(),
-        format_func=lambda n: f"{method_style(n).sign} {specs[n].title}",
-        help="\n\n".join([intro, *(f"**{spec.title}** {spec.summary}" for spec in specs.values())]),
-    )
-    for name in chosen_names:
-        spec = specs[name]
-        heading = partial(draw_method_heading, name, spec.title)
-        # Called inside the row's popover, which has the scorers too.
-        picker = partial(scorers.draw_scorers, spec, loaded.space)
-        draw_stage_row(spec, decoders.PARAM_PREFIX, heading, ("scorer", picker), scorers.count_changed_scorers(spec))
+    intro = f"Changes are marked against {next(iter(specs.values())).title}."
+    with settings:
+        choose_decoders(
+            "Decoders",
+            {name: spec.title for name, spec in specs.items()},
+            decoders.DECODERS_KEY,
+            default=decoders.list_chosen(),
+            help="\n\n".join([intro, *(f"**{spec.title}** {spec.summary}" for spec in specs.values())]),
+        )
+        return st.container()
+
+
+def _draw_settings(loaded: Loaded, rows_area: DeltaGenerator | None, answers: Mapping[str, Answer]) -> None:
+    """Draw the parameters and scorers of each chosen decoder, but for those that its tile has sliders for.
+
+    rows_area: where, None while the popover is closed; answers: those that have a tile
+    """
+    if rows_area is None:
+        return
+    specs, sliders = methods("selector"), {}
+    for answer in answers.values():
+        sliders[answer.name] = tile_data.list_sliders(answer.stage)
+    symbols = dict.fromkeys(form.symbol for forms in sliders.values() for _, form in forms)
+    with rows_area:
+        if symbols:
+            st.caption(f"{', '.join(symbols)}: by the sliders of the tiles.")
+        for name in decoders.list_chosen():
+            spec, left_out = specs[name], {param.name for param, _ in sliders.get(name, ())}
+            heading = partial(draw_method_heading, name, spec.title)
+            # Called inside the row's popover, which has the scorers too.
+            extra, n_changed = partial(scorers.draw_scorers, spec, loaded.space), scorers.count_changed_scorers(spec)
+            draw_stage_row(spec, decoders.PARAM_PREFIX, heading, ("scorer", extra), n_changed, left_out)
 
 
 def _answer_or_last(

@@ -1,7 +1,6 @@
 """The Redundancy view: similarity within each set, and any two documents side by side."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -14,6 +13,7 @@ from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from dashboard.widgets.common import draw_method_heading
+from dashboard.widgets.decoder_pills import choose_decoders
 from dashboard.widgets.tables import (
     CLICKABLE,
     ROW_PX,
@@ -49,9 +49,8 @@ def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
     # The widget starts from what is compared, without decoders that are gone.
     st.session_state[SETS_KEY] = _list_sets(answers, baseline)[1:]  # without the baseline, the first
     label, titles = f"Beside {answers[baseline].title}", {name: answers[name].title for name in other_names}
-    look = {"label_visibility": "collapsed", "placeholder": label, "width": 320}
-    options: Any = {"key": SETS_KEY, "persist_state": "session"} | look
-    st.multiselect(label, other_names, format_func=titles.__getitem__, **options)
+    selectors = {name: answers[name].name for name in other_names}
+    choose_decoders(label, titles, SETS_KEY, methods=selectors, show_label=False, help=label)
 
 
 def _list_others(answers: Mapping[str, Answer], baseline: str) -> list[str]:
@@ -127,7 +126,7 @@ def _draw_set(loaded: Loaded, question: Question, name: str, answer: Answer, red
         {
             "#": (range(1, len(nearest) + 1), number_column(width=32)),
             "Document": (names, text_column(130)),
-            "Similarity": (cosines, number_column("%.3f", 76)),
+            "Cosine": (cosines, number_column("%.3f", 76)),
             "Nearest already chosen": (above, text_column(140, "The most similar document ranked above it")),
         },
         key=f"near.{name}",

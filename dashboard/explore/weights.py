@@ -1,4 +1,4 @@
-"""The Weights view: a query's documents along λ₁, and the accuracy of the paper's number of steps."""
+"""The Weights view: a query's documents along λ₁, with a way to the accuracy of the paper's number of steps."""
 
 from collections.abc import Mapping
 
@@ -7,20 +7,23 @@ import streamlit as st
 from dashboard.charts.weights import plot_weights
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.source import Loaded
+from dashboard.session import view_names
 from dashboard.session.answers import Answer
 from dashboard.session.decoders import add_selector
 from dashboard.session.query import Question
 from dashboard.widgets.choices import choose
-from dashboard.widgets.weights import L1_AXIS_RANGE, NO_WEIGHT_TEXT, compute_path, draw_solver
+from dashboard.widgets.weights import L1_AXIS_RANGE, NO_WEIGHT_TEXT, compute_path
 from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath
 from engine.stages import methods
 from engine.views.sets import weight_lines
 from engine.wording import power
 
+THEORY_SCREEN = "screens/theory.py"
+
 
 def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw the documents' weights at every λ₁, and beside it how accurate the NNN paper's solver is.
+    """Draw the documents' weights at every λ₁, and a button that opens how accurate the NNN paper's solver is.
 
     λ₁ is the penalty of selectors that weigh documents: the larger, the fewer have a weight. baseline: unused, as every
     view of the answers is called alike
@@ -41,18 +44,24 @@ def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answe
         st.info(NO_WEIGHT_TEXT)
         return
     l1 = answer.ranking.info[0]["l1"]
-    path_column, solver_column = st.columns([3, 2], gap="medium")
-    with path_column:
-        # The path must reach the current λ₁, also below the usual range.
-        min_l1 = min(L1_AXIS_RANGE[0], l1) if l1 > 0 else L1_AXIS_RANGE[0]
-        # (1, n) rows that the selector received, if another scorer than the first retrieved them.
-        pool = None if answer.relevance is None else answer.relevance.scored.candidates.pool
-        row_indices = None if pool is None else pool[0]
-        with st.spinner("Following the path"):
-            path = compute_path(loaded, question, answer.stage, min_l1, row_indices)
-        _draw_path(loaded, question, answer, path, min_l1)
-    with solver_column:
-        draw_solver(loaded, question, answer.stage, l1, path)
+    # The path must reach the current λ₁, also below the usual range.
+    min_l1 = min(L1_AXIS_RANGE[0], l1) if l1 > 0 else L1_AXIS_RANGE[0]
+    # (1, n) rows that the selector received, if another scorer than the first retrieved them.
+    pool = None if answer.relevance is None else answer.relevance.scored.candidates.pool
+    row_indices = None if pool is None else pool[0]
+    with st.spinner("Following the path"):
+        path = compute_path(loaded, question, answer.stage, min_l1, row_indices)
+    _draw_path(loaded, question, answer, path, min_l1)
+    why = "Theory: how far the paper's solver, FISTA, is from these weights after 50 steps."
+    # A callback cannot change the page: it chooses the view, and the change comes in the run after.
+    if st.button("Exact weights vs 50 steps of FISTA", key="steps.start", help=why, on_click=_choose_steps_view):
+        st.switch_page(THEORY_SCREEN)
+
+
+def _choose_steps_view() -> None:
+    """Have Theory open the view of the paper's number of steps; for a callback."""
+    st.session_state[view_names.THEORY_GROUP_KEY] = view_names.SEARCH_GROUP
+    st.session_state[view_names.THEORY_VIEW_KEY] = view_names.EXACT_STEPS
 
 
 def _draw_path(loaded: Loaded, question: Question, answer: Answer, path: WeightPath, min_l1: float) -> None:

@@ -220,6 +220,23 @@ def get_loaded(job: Job, source: Source) -> Loaded | None:
     return loaded and loaded.with_judged_as(source)
 
 
+def estimate_embedding(source: Source) -> float | None:
+    """Estimate the seconds that embedding a corpus will take, whose files were read for the preview; None if unknown.
+
+    It is unknown for an encoder that would be downloaded first, and 0 for a corpus that has its vectors already.
+    """
+    from engine.data import encoders
+    from engine.data.models import hub
+
+    dataset = inspect_files(source).take_dataset(source)
+    # A corpus that is loading, or loaded, needs no forecast.
+    if dataset is None or find_loading_job(source) is not None or source.encoder not in hub.list_local_encoders():
+        return None
+    if dataset.vectors is not None and source.own:
+        return 0.0
+    return encoders.estimate_seconds(dataset.corpus, source.encoder, dtype=source.dtype)
+
+
 def list_loads() -> list[tuple[Source, Job]]:
     """Return the corpora of all sessions with their loading jobs, ended or not, the latest used last."""
     return _LOADING_JOBS.items()

@@ -144,7 +144,7 @@ def describe_votes(state: State, loaded: Loaded) -> str | None:
     if state.moved and vectors_here.startswith(state.moved):
         return None
     votes_text = f"{counted(state.votes, 'vote')} of the sender moved the documents it was made on"
-    return f"{votes_text}; votes stay with the sender, so scores and order here can differ"
+    return f"{votes_text}; votes stay with the sender, so relevance and order here can differ"
 
 
 def apply_state(state: State, loaded: Loaded) -> list[str]:

@@ -56,15 +56,15 @@ def draw_menu(loaded: Loaded, question: Question | None) -> None:
     options = [name for name in (LINK, EXPORT, LIVE, VIEWS) if is_offered.get(name, True)]
     dialog = st.menu_button("Share", options, icon=":material/ios_share:", key="header.share")
     if dialog == LINK:
-        st.dialog("Share", width="medium")(draw_link)(loaded)
+        st.dialog(LINK, width="medium")(draw_link)(loaded)
     elif dialog == EXPORT and question is not None:
-        st.dialog("Export", width="large")(draw_export)(loaded, question)
+        st.dialog(EXPORT, width="large")(draw_export)(loaded, question)
     elif dialog == LIVE and question is not None:
-        st.dialog("Live page", width="medium")(draw_live_page)(loaded, question)
+        st.dialog(LIVE, width="medium")(draw_live_page)(loaded, question)
     elif dialog == VIEWS:
         # A message of an earlier time would be misleading.
         st.session_state.pop(OUTCOME_KEY, None)
-        st.dialog("Saved views", width="large")(draw_snapshots)(loaded, question)
+        st.dialog(VIEWS, width="large")(draw_snapshots)(loaded, question)
 
 
 def draw_link(loaded: Loaded) -> None:

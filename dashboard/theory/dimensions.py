@@ -16,6 +16,8 @@ from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.theory.study import (
+    BESIDE_ROWS,
+    CHART_ROWS,
     THEORY_PURPOSE,
     QueryChoice,
     StudyView,
@@ -46,6 +48,8 @@ PAIR_DIMENSIONS = (32, 64, 128, 256, 512, 1024, 2048)
 N_BINS, N_DRAWS = 5, 20
 PAIRS_VIEW, RECALL_VIEW = "Order of pairs, by margin", f"Recall@{RESULT_RANK.default}, by length"
 EXAMPLE, CURRENT = "Example", "Current query"
+SEGMENT_ROWS = (1, 28), (1, 44), (2, 330)
+"""Boxes in place of what segments keep: the verdict, its details, and a chart beside a table."""
 MAX_PAGE_CHARACTERS = 2_000_000
 """Up to this many characters, words are counted while the page is drawn; else by a job."""
 
@@ -71,7 +75,14 @@ def _draw_margins(loaded: Loaded, _: Question | None) -> None:
                 margins[kind] = relevant_margins(loaded.space, query_input, qrels, kind, **options)
         return len(queries), margins
 
-    run_study(("margins", choice.key), "Measuring margins", compute_margins, _show_margins, autostart=choice.is_small)
+    run_study(
+        ("margins", choice.key),
+        "Measuring margins",
+        compute_margins,
+        _show_margins,
+        autostart=choice.is_small,
+        rows=CHART_ROWS,
+    )
 
 
 def _show_margins(result: MarginsByKind) -> None:
@@ -116,13 +127,15 @@ def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
     key_parts = choice.key, weighting, projection
     if of_pairs:
         work = partial(_measure_pairs, choice, weighting, projection)
-        errors = run_study(("dimension", *key_parts), "Measuring random projections", work, autostart=choice.is_small)
+        errors = run_study(
+            ("dimension", *key_parts), "Measuring random projections", work, autostart=choice.is_small, rows=BESIDE_ROWS
+        )
         if errors is not None:
             _show_pairs(weighting, value, *errors)
         return
     # The Recall is measured by length of document, as longer ones may need more dimensions.
     title, recall_work = "Projecting documents of every length", partial(_measure_recall, choice, weighting, projection)
-    recall_result = run_study(("recall", *key_parts), title, recall_work, autostart=choice.is_small)
+    recall_result = run_study(("recall", *key_parts), title, recall_work, autostart=choice.is_small, rows=CHART_ROWS)
     if recall_result is not None:
         _show_recall(weighting, value, *recall_result)
 
@@ -276,7 +289,7 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
     # Read before the study is drawn: a job that ends right after that was drawn as a running one.
     previous_job = jobs.find_job(THEORY_PURPOSE, key)
     had_ended = previous_job is not None and not previous_job.is_active
-    result = run_study(key, title, compute_segments, autostart=choice.is_small)
+    result = run_study(key, title, compute_segments, autostart=choice.is_small, rows=SEGMENT_ROWS)
     # The example may need a job of its own, which would replace the running one.
     if result is None and not had_ended and jobs.find_job(THEORY_PURPOSE, key) is not None:
         return

@@ -16,7 +16,7 @@ from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.parameters import read_stage
 from dashboard.session.query import Question
-from dashboard.theory.study import N_QUERIES, QueryChoice, StudyView, query_row, run_study
+from dashboard.theory.study import BESIDE_ROWS, N_QUERIES, QueryChoice, StudyView, query_row, run_study
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.parameters import count_changed, draw_parameter, draw_stage
 from dashboard.widgets.tables import draw_columns, number_column
@@ -66,7 +66,15 @@ def _draw_depths(loaded: Loaded, _: Question | None) -> None:
     draw = partial(_show_depths, decoder)
     title = f"Reranking up to {limit:,} documents"
     measure_depths, autostart = partial(_measure_depths, choice, decoder), choice.is_small and not is_slow
-    run_study(("depth", choice.key, decoder), title, measure_depths, draw, autostart=autostart, on_partial=draw)
+    run_study(
+        ("depth", choice.key, decoder),
+        title,
+        measure_depths,
+        draw,
+        autostart=autostart,
+        on_partial=draw,
+        rows=(*BESIDE_ROWS, (1, 330)),
+    )
 
 
 def _draw_decoder() -> Decoder:
@@ -211,6 +219,7 @@ def _draw_approximate(loaded: Loaded, _: Question | None) -> None:
         _show_searches,
         autostart=choice.is_small and all(scorer.inner_product for scorer in scorers),
         on_partial=_show_searches,
+        rows=(*BESIDE_ROWS, (1, 330)),
     )
 
 

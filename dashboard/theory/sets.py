@@ -1,4 +1,4 @@
-"""Views of sets: decodable by the elastic net, best by enumeration, exact weights beside FISTA's."""
+"""Views of sets: decodable by the elastic net, and best by enumeration."""
 
 from functools import partial
 
@@ -8,16 +8,10 @@ from dashboard.charts.figure import read_column
 from dashboard.charts.theory import plot_plane
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.source import Loaded
-from dashboard.session import decoders
-from dashboard.session.answers import compute_answer
-from dashboard.session.parameters import read_stage
 from dashboard.session.query import Question
-from dashboard.theory.study import StudyView, get_cached
-from dashboard.widgets import weights
+from dashboard.theory.study import StudyView, draw_cached
 from dashboard.widgets.parameters import draw_parameter
-from dashboard.widgets.skeleton import draw_until
 from dashboard.widgets.tables import draw_columns, number_column
-from engine.decoder import Decoder
 from engine.errors import FrontierError
 from engine.evaluation.studies.brute_force import OBJECTIVE_WEIGHT
 from engine.params import Real
@@ -28,6 +22,7 @@ from engine.views.best_sets import (
     BEST_SET_SIZE,
     FACE_POOL_SIZE,
     RELAXED_SET_SIZE,
+    BestSets,
     best_sets,
     describe_equivalence,
     describe_relaxation,
@@ -47,6 +42,8 @@ L1_PARAM = Real(
 )
 PROOF_ROWS = (3, 70), (1, 56), (1, 40), (1, 300)
 """Boxes in place of a proof: its figures, its sentence, and the table of the documents."""
+BEST_ROWS = (1, 330), (2, 130)
+"""Boxes in place of the best sets: the table of selectors, and two checks below."""
 SHARE_COLUMN = st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=1.0, width=160)
 MAX_WITNESS_ROWS = 10
 
@@ -86,14 +83,12 @@ def _prove_theorem(loaded: Loaded, question: Question | None) -> None:
     st.text(shorten(question.text, 200))
     k = min(question.k, MAX_PROVED_DOCUMENTS, len(loaded.space))
     proof_key = ("proof", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k)
+    find_proof = partial(proof, loaded.space, question.vector, k)
     try:
-        find_proof = partial(get_cached, proof_key, partial(proof, loaded.space, question.vector, k))
-        result = draw_until(find_proof, PROOF_ROWS)
+        draw_cached(proof_key, find_proof, PROOF_ROWS, partial(_draw_proof, k=k))
     except FrontierError as error:
         st.info("The theorem does not apply to this query.", icon=":material/info:")
         st.text(error.finding)
-        return
-    _draw_proof(result, k)
 
 
 def _draw_proof(result: Proof, k: int) -> None:
@@ -188,13 +183,20 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
     pool = min(draw_parameter(BEST_SET_POOL, "theory.best.pool", control_columns[1]), len(loaded.space))
     weight = draw_parameter(OBJECTIVE_WEIGHT, "theory.best.weight", control_columns[2])
     key = ("best", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k, pool, weight)
-    with st.spinner("Trying every set"):
-        result = get_cached(key, lambda: best_sets(loaded.space, question.vector, k, pool, weight))
+    find_sets = partial(best_sets, loaded.space, question.vector, k, pool, weight)
+    draw_cached(key, find_sets, BEST_ROWS, _draw_best_sets)
+
+
+def _draw_best_sets(result: BestSets) -> None:
+    """Draw each selector's set beside the best of all, and two checks of the papers' claims.
+
+    result: the sets that were found by trying all, and the relaxation of the problem
+    """
     # For each selector its title, and how its set compares with the best and the worst of all sets.
     titles, gaps = zip(*result.gaps, strict=True)
     draw_columns(
         {
-            "Selector": (titles, None),
+            "Decoder": (titles, None),
             "Its set": (read_column(gaps, "value"), number_column("%.4f")),
             "Best set": (read_column(gaps, "best.value"), number_column("%.4f")),
             "Worst set": (read_column(gaps, "best.worst"), number_column("%.4f")),
@@ -215,39 +217,10 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
         st.caption(f"{scope}: all faces of the relaxation are looked at.")
 
 
-def _draw_steps(loaded: Loaded, question: Question | None) -> None:
-    """Draw how far FISTA, the NNN paper's solver, is after 50 steps from the exact answer to the query.
-
-    question: the current query, never None here
-    """
-    # A view with `needs_query` is drawn with a query only.
-    assert question is not None
-    spec = methods("selector")[find_weighing_selector()]
-    decoder = Decoder(read_stage(spec, decoders.PARAM_PREFIX), depth=question.depth)
-    stage, result = decoder.select, compute_answer(loaded, question, spec.name, decoder)
-    if "l1" not in result.ranking.info[0]:
-        st.info(weights.NO_WEIGHT_TEXT)
-        return
-    l1 = result.ranking.info[0]["l1"]
-    # The path must reach the current λ₁, also below the usual range.
-    min_l1 = min(weights.L1_AXIS_RANGE[0], l1) if l1 > 0 else weights.L1_AXIS_RANGE[0]
-    with st.spinner("Following the path"):
-        path = weights.compute_path(loaded, question, stage, min_l1)
-    st.text(f"λ₁ = {l1:.3g}, λ₂ = {path.l2:g}")
-    weights.draw_solver(loaded, question, stage, max(l1, min_l1), path)
-
-
 DECODABLE_TITLE = f"What {methods('selector')[find_weighing_selector()].title} can return"
 DECODABLE = StudyView(title=DECODABLE_TITLE, caption="", draw=_draw_decodable)
 BEST = StudyView(
     title="Best sets",
-    caption="How close to optimal is what selectors pick? Every set of the query's most relevant documents is tried.",
+    caption="How close to optimal is what decoders pick? Every set of the query's most relevant documents is tried.",
     draw=_draw_best,
-)
-STEPS = StudyView(
-    title="Exact vs 50 steps",
-    caption="The paper stops FISTA after 50 steps. Frontier solves exactly, with a certificate. How far apart are the "
-    "two on this corpus, at Explore's λ₁ and λ₂?",
-    needs_query="Pick a query: the guarantee is about its weights.",
-    draw=_draw_steps,
 )

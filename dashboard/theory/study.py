@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -16,6 +17,7 @@ from dashboard.services.source import Loaded
 from dashboard.session.query import Question, corpus_key, count_judged
 from dashboard.widgets.choices import choose
 from dashboard.widgets.job_panel import JobPanel
+from dashboard.widgets.skeleton import Rows, draw_boxes, draw_until
 from engine.progress import report_to
 from engine.values import Embeddings, Qrels, Queries
 
@@ -23,6 +25,10 @@ T = TypeVar("T")
 THEORY_PURPOSE, THEORY_MEMO, MAX_THEORY_RESULTS = "theory", "theory.memory", 16
 TEST_QUERIES, PASSAGE_QUERIES = "Labelled queries", "Synthetic queries (passages)"
 N_QUERIES = 100
+CHART_ROWS: Rows = ((1, 430), (1, 24), (1, 330))
+"""Grey boxes in place of a chart with its caption, and of a table below."""
+BESIDE_ROWS: Rows = ((2, 400),)
+"""Grey boxes in place of a chart and a table beside it."""
 MAX_UNASKED_PRODUCTS = 1_500_000
 """Documents × queries that are measured without a click."""
 
@@ -131,6 +137,12 @@ def get_cached(key: Hashable, compute: Callable[[], T]) -> T:
     return memo.get_or_compute(THEORY_MEMO, key, compute, MAX_THEORY_RESULTS)
 
 
+def draw_cached(key: Hashable, compute: Callable[[], T], rows: Rows, draw: Callable[[T], Any]) -> None:
+    """Draw a value of `get_cached`, and grey boxes in its place while it is computed; rows: of the boxes."""
+    is_known = key in session_memo(THEORY_MEMO, MAX_THEORY_RESULTS)
+    draw_until(partial(get_cached, key, compute), rows, draw, is_known=is_known)
+
+
 def run_study(
     key: Hashable,
     title: str,
@@ -139,11 +151,13 @@ def run_study(
     *,
     autostart: bool,
     on_partial: Callable[[Any], Any] | None = None,
+    rows: Rows = (),
 ) -> T | None:
     """Return a study's result, from the cache or a job, after drawing it; until then draw its progress.
 
     key: everything that the result depends on; work: computes the result in the job; draw: draws it;
-    autostart: False to wait for a click; on_partial: draws what a running job has so far.
+    autostart: False to wait for a click; on_partial: draws what a running job has so far; rows: of grey boxes that
+    stand in for the result while a job has nothing.
     """
 
     def report_and_work(job: Job) -> T:
@@ -162,6 +176,7 @@ def run_study(
         resume_label="Run",
         autostart=autostart,
         on_partial=on_partial,
+        draw_waiting=partial(draw_boxes, rows) if rows else None,
         memo=session_memo(THEORY_MEMO, MAX_THEORY_RESULTS),
     ).draw_until_result()
     if result is not None and draw is not None:

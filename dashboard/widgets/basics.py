@@ -1,9 +1,10 @@
 """Basic widgets of all pages: buttons, the upload field, an error with its reason."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.services import roots
 from engine.errors import FrontierError
@@ -30,6 +31,15 @@ def upload_field(label: str, **options: Any) -> Any:
         return st.file_uploader(label, **options)
     st.info(roots.UPLOADS_OFF, icon=":material/block:")
     return None
+
+
+def reserve_place(names: Iterable[str], view_name: str, **look: Any) -> DeltaGenerator:
+    """Return a container for the view of this name, beside empty places for the other views.
+
+    Views that shared a container would leave parts behind: the browser removes the old ones when a run ends, and does
+    not hear of that end if another run begins at once, as while a job draws its progress.
+    """
+    return {name: st.container(**look) if name == view_name else st.empty() for name in names}[view_name]
 
 
 def show_failure(title: str, reason: object) -> None:

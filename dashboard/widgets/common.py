@@ -75,10 +75,12 @@ def draw_corpus_chip(loaded: Loaded, n_learned: int | None = None) -> None:
     level += f"  \njudgements declared {loaded.source.judgements}" if loaded.source.judgements != "auto" else ""
     with st.container(border=True):
         st.text(space.corpus.name)
-        precision = "own vectors" if encoder is None else encoder.dtype
+        encoder_text = (
+            "own vectors" if encoder is None else f"{corpora.format_encoder_name(encoder.name)}, {encoder.dtype}"
+        )
         st.caption(
             f"{loaded.size:,} documents · {space.embeddings.dimension} dimensions · {location}  \n"
-            f"{precision} · fingerprint `{space.embeddings.digest[:8]}`{level}"
+            f"{encoder_text} · fingerprint `{space.embeddings.digest[:8]}`{level}"
         )
         if loaded.origin.training:
             st.text(f"trained: {loaded.origin.training}")

@@ -127,6 +127,7 @@ class JobPanel(Generic[T]):
     autostart: bool = True  # True to start the first time without a click, if this session has no other job
     wait_seconds: float = 0.0  # seconds that a page waits for a job that may end at once
     on_partial: Callable[[Any], Any] | None = None  # draws the intermediate result, running or stopped
+    draw_waiting: Callable[[], Any] | None = None  # draws what stands in for it, before the running job has anything
     memo: Memo[Hashable, T] | None = None  # of results by their key
     heading: str = ""  # above the progress
     caption: str = ""  # below the progress
@@ -194,7 +195,7 @@ class JobPanel(Generic[T]):
                 draw_run_button(button_label, button_key, self.queue_purpose, on_click=self.start_job, **options)
             if job is not None and self.dismiss_help:
                 st.button("Dismiss", key=f"{self.purpose}.dismiss", help=self.dismiss_help, on_click=self.drop_job)
-        if job is not None:
+        if job is not None and job.partial is not None:
             self._draw_partial(job.partial)
         return None
 
@@ -203,9 +204,11 @@ class JobPanel(Generic[T]):
         jobs.get_session_jobs().pop(self.purpose, None)
 
     def _draw_partial(self, partial: Any) -> None:
-        """Draw what the job has finished so far, if anything."""
+        """Draw what the job has finished so far, or what stands in for that."""
         if partial is not None and self.on_partial is not None:
             self.on_partial(partial)
+        elif self.draw_waiting is not None:
+            self.draw_waiting()
 
 
 @dataclass(frozen=True, kw_only=True)

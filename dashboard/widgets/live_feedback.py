@@ -125,7 +125,7 @@ def draw_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer
             if changes:
                 _draw_changes(changes, {name: answer.title for name, answer in answers.items()})
             else:
-                st.caption("Nothing that this query gets has moved: scores and order are as embedded.")
+                st.caption("Nothing that this query gets has moved: relevance and order are as embedded.")
 
 
 def _list_changes(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> tuple[BeforeAfter, ...]:
@@ -166,7 +166,7 @@ def _draw_changes(changes: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -
     """
     columns = {
         "Document": [change.title or change.id for change in changes],
-        "Score": [f"{change.before:.4f} → {change.after:.4f}" for change in changes],
+        "Relevance": [f"{change.before:.4f} → {change.after:.4f}" for change in changes],
     }
     for name, title in titles.items():
         ranks = [change.ranks[name] for change in changes]
@@ -175,7 +175,9 @@ def _draw_changes(changes: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -
         columns,
         {
             "Document": text_column(240),
-            "Score": text_column(124, "Inner product with the query: as embedded → as feedback has moved the document"),
+            "Relevance": text_column(
+                124, "Inner product with the query: as embedded → as feedback has moved the document"
+            ),
             **{title: text_column(96, "Rank as embedded → now; – for one that is out") for title in titles.values()},
         },
         key="feedback.changes",

@@ -1,6 +1,6 @@
 """Widgets of declared parameters, and rows of them for stages: the one file that knows both."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import isfinite
 from typing import Any
 
@@ -106,17 +106,20 @@ def draw_stage_row(
     heading: Callable[[], None],
     extra: tuple[str, Callable[[], None]] | None = None,
     n_extra: int = 0,
+    left_out: Collection[str] = (),
 ) -> Any:
     """Draw the parameters of a selector or scorer in a row; return the selector or scorer with the values.
 
     Advanced parameters are in a popover. spec: the selector's or scorer's description in the registry; key: prefix of
     the session keys; heading: draws what the row begins with; extra: title of more content of the popover, and the
-    function that draws it; n_extra: number of settings in that content which are not at their default
+    function that draws it; n_extra: number of settings in that content which are not at their default; left_out: names
+    of parameters that have another control on the page
     """
     extra_title, draw_extra = extra or ("", None)
     widget_keys = {p.name: param_key(spec, key, p.name) for p in spec.params}
-    values: dict[str, Any] = {}
-    basic = [param for param in spec.params if not param.advanced]
+    # One value has one control: the other parameters' forms depend on it all the same.
+    values: dict[str, Any] = {name: getattr(read_stage(spec, key), name) for name in left_out}
+    basic = [param for param in spec.params if not param.advanced and param.name not in left_out]
     hidden = [param for param in spec.params if param.advanced]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         heading()

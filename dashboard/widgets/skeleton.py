@@ -24,6 +24,8 @@ Rows = Sequence[tuple[int, int]]
 """For each row of boxes their number and their height in pixels."""
 EXPLORE_ROWS: Rows = ((1, 30), (3, 120), (1, 40), (2, 330))
 """Explore's headline, tiles, bar of views, and lists."""
+THEORY_ROWS: Rows = ((2, 40), (1, 44), (2, 420))
+"""Theory's choices of a view, its caption, and two columns."""
 
 
 def format_skeleton(rows: Rows, css: str = "") -> str:
@@ -32,14 +34,30 @@ def format_skeleton(rows: Rows, css: str = "") -> str:
     return f'{SKELETON_CSS}{css}</style><div class="frontier-skeleton" aria-hidden="true">{boxes}</div>'
 
 
-def draw_until(compute: Callable[[], T], rows: Rows) -> T:
-    """Return a value, after drawing grey boxes in its place while it is computed."""
+def draw_boxes(rows: Rows) -> None:
+    """Draw grey boxes, here and now."""
+    st.html(format_skeleton(rows))
+
+
+def draw_until(
+    compute: Callable[[], T], rows: Rows, draw: Callable[[T], object] = lambda _: None, *, is_known: bool = False
+) -> None:
+    """Compute a value and draw it; until then draw grey boxes, which replace what stood there before.
+
+    draw: draws the value; is_known: True if it takes no time to compute, so that nothing needs to stand in for it
+    """
     slot = st.empty()
-    slot.html(format_skeleton(rows))
-    try:
-        return compute()
-    finally:
-        slot.empty()
+    # Boxes that came and went at once would make what is there blink.
+    if is_known:
+        value = compute()
+    else:
+        slot.html(format_skeleton(rows))
+        try:
+            value = compute()
+        finally:
+            slot.empty()
+    with slot.container():
+        draw(value)
 
 
 def draw_first(container: str, rows: Rows, until: str) -> Any:

@@ -39,7 +39,7 @@ JSON_FLAG = json_option()
 JSON_LINES_FLAG = json_option("One JSON object a line.")
 JUDGED_DATA = judged_options()
 JUDGED_SAMPLE = judged_options(
-    "Split whose judged queries are used.",
+    "Split whose labelled queries are used.",
     option("--count", type=click.IntRange(1), default=200, help="Number of queries, drawn at random."),
     seed_option("Seed of the choice of queries."),
 )
@@ -70,7 +70,7 @@ def embed() -> None:
 @SOURCE
 @click.option("--query", "texts", multiple=True, help="A query; may be given more than once.")
 @click.option("--query-id", "query_ids", multiple=True, metavar="ID", help="A labelled query of the corpus.")
-@split_option("All judged queries of a split; prints the means of the metrics.", default=None)
+@split_option("All labelled queries of a split; prints the means of the metrics.", default=None)
 @SIZE_OPTION
 @json_option("One JSON object.")
 @click.option("--trace", "traced", is_flag=True, help="For every pick its relevance, and the nearest already chosen.")
@@ -78,7 +78,7 @@ def embed() -> None:
 @WITHOUT_SELF_OPTION
 @runs_in("engine.cli.decode")  # calls decode() of that module
 def decode() -> None:
-    """Retrieve a set for a query, or for every judged query of a split, and measure it."""
+    """Retrieve a set for a query, or for every labelled query of a split, and measure it."""
 
 
 @main.command()
@@ -136,7 +136,7 @@ def identify() -> None:
 @SOURCE
 @option("--endpoint", required=True, metavar="NAME", help="The entry of endpoints.toml whose chat model judges.")
 @option("--queries", "queries_file", metavar="FILE", help="Searches: one a line, or a table. Default: the corpus's.")
-@split_option("Split whose judged queries are used. Default: all queries.", default=None)
+@split_option("Split whose labelled queries are used. Default: all queries.", default=None)
 @option("--count", type=click.IntRange(1), help="Number of these queries, drawn at random. Default: all.")
 @seed_option("Seed of that draw.")
 @stages_option("select", "selectors", "Selectors whose documents are judged. Default: all.")
@@ -156,7 +156,7 @@ def judge() -> None:
 
 @main.command(name="grade-answers")
 @judged_options(
-    "Split whose judged queries are asked.",
+    "Split whose labelled queries are asked.",
     option("--count", type=click.IntRange(1), default=100, help="Number of queries, drawn at random."),
     seed_option("Seed of that draw, and of the intervals."),
 )
@@ -182,7 +182,7 @@ def grade_answers() -> None:
 @group_options("reading", lazy("engine.cli.inputs:ReadOptions"), READING)
 @option("--url", required=True, help="Address of the search, such as http://127.0.0.1:8600/answer.")
 @click.option("--request-header", "headers", multiple=True, metavar='"NAME: VALUE"', help="Header of every request.")
-@split_option("Split whose judged queries are asked. Default: all queries.", default=None)
+@split_option("Split whose labelled queries are asked. Default: all queries.", default=None)
 @SIZE_OPTION
 @option("--out", required=True, metavar="FILE.json", help="The run to write.")
 @runs_in("engine.cli.record")  # calls record() of that module
@@ -213,7 +213,7 @@ def duplicates() -> None:
 
 
 @main.command()
-@judged_options("Split whose judged queries are decoded.")
+@judged_options("Split whose labelled queries are decoded.")
 @stages_option("select", "selectors", "Default: every selector.")
 @stages_option("retrieve", "retrieves", "Default: dense.")
 @stages_option("rerank", "reranks", "Default: none.")
@@ -546,7 +546,7 @@ SHOWING = chain_options(
 )  # fmt: skip
 """Options of the way that a simulated deployment shows documents."""
 STREAM_OPTIONS = lazy("engine.cli.simulation:StreamOptions")
-STREAM_SPLIT = split_option("Split whose judged queries are the stream; default: the largest.", default=None)
+STREAM_SPLIT = split_option("Split whose labelled queries are the stream; default: the largest.", default=None)
 
 
 @orag.command(cls=DeclaredCommand, flags=lazy("engine.cli.simulation:simulation_flags"))
@@ -567,7 +567,7 @@ STREAM_SPLIT = split_option("Split whose judged queries are the stream; default:
 @JSON_FLAG
 @runs_in("engine.cli.feedback")  # calls simulate() of that module
 def simulate() -> None:
-    """Learn from a stream of judged queries as if people answered, and measure what it does."""
+    """Learn from a stream of labelled queries as if people answered, and measure what it does."""
 
 
 @orag.command()

@@ -82,7 +82,7 @@ def sweep(
     execution: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Measure every setting of some decoders on judged queries, store the cells, and print their means.
+    """Measure every setting of some decoders on labelled queries, store the cells, and print their means.
 
     Parameters
     ----------

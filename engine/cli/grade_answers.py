@@ -82,7 +82,7 @@ PROMPTS = ("answer_prompt", "support_prompt")
 def _format_table(grading: AnswerGrading) -> str:
     """Format a row for each system: share of supported answers, difference to the baseline, both with intervals."""
     baseline = grading.support.systems[0].name
-    rows: list[tuple[Any, ...]] = [("", "supported", "95% interval", f"vs {baseline}", "95% interval", "p (Holm)")]
+    rows: list[tuple[Any, ...]] = [("", "supported", "95% CI", f"vs {baseline}", "95% CI", "p (Holm)")]
     for system in grading.support.systems:
         cells = [system.name, percent(system.rate), f"{percent(system.low)} to {percent(system.high)}"]
         row = system.comparison

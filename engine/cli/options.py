@@ -319,8 +319,8 @@ EMBEDDED = chain_options(CORPUS, READING, ENCODER, option("--trained", metavar="
 SOURCE = group_options("source", lazy("engine.cli.inputs:CorpusOptions"), EMBEDDED)
 
 
-def judged_options(help: str = "Split whose judged queries are used.", *sampling: Decorator) -> Decorator:
-    """Return the options of a command on the judged queries of a split: corpus, encoder and split.
+def judged_options(help: str = "Split whose labelled queries are used.", *sampling: Decorator) -> Decorator:
+    """Return the options of a command on the labelled queries of a split: corpus, encoder and split.
 
     The command receives them as one argument `judged`, a JudgedOptions. sampling: further options, for drawing some of
     the queries.

@@ -92,7 +92,7 @@ class StreamData:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions(CorpusOptions):
-    """Options of a stream of judged queries, of learning, and of a simulated deployment."""
+    """Options of a stream of labelled queries, of learning, and of a simulated deployment."""
 
     preset: str
     split: str | None  # whose judged queries are the stream, None for the largest
@@ -112,17 +112,17 @@ class StreamOptions(CorpusOptions):
         return pick_fields(self, "reranker", "candidates", "arrivals", "newcomers", "updates")
 
     def _choose_split(self, dataset: Dataset) -> str:
-        """Return the split of the stream; by default the one with the most judged queries. Raises UsageError."""
+        """Return the split of the stream; by default the one with the most labelled queries. Raises UsageError."""
         if not dataset.qrels:
             # The empty text puts a semicolon before the first reason why a file of judgements was refused.
             refusal = "; ".join(("", *getattr(dataset.qrels, "refusals", {}).values()))
-            raise click.UsageError(f"{self.corpus} has no judged queries, and a simulation learns from them{refusal}")
+            raise click.UsageError(f"{self.corpus} has no labelled queries, and a simulation learns from them{refusal}")
         split = self.split or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]))
         check_splits(dataset.qrels, (split, self.test))
         return split
 
     def load_stream(self, max_words: int | None, meter: Meter, stop_event: Event) -> StreamData:
-        """Load and embed what a simulation needs: corpus, stream of judged queries, and held-out queries.
+        """Load and embed what a simulation needs: corpus, stream of labelled queries, and held-out queries.
 
         Raises UsageError or DataError. max_words: documents are cut to this length, None to leave them.
         """

@@ -45,7 +45,7 @@ from engine.training.recipes import RECIPES
 from engine.values import Dataset
 
 PARAM_PREFIX = "param__"
-DATA_HELP = "A BEIR folder with judged queries, or numpy-api."
+DATA_HELP = "A BEIR folder with labelled queries, or numpy-api."
 LEARN_SPLIT = split_option("The split that is learnt from.", default="train", name="--train", dest="learn")
 DEV_SPLIT = split_option("The split that says which epoch was the best.", default="dev", name="--dev")
 TRAINING_SEED = seed_option("Same seed, same weights.")

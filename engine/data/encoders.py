@@ -6,6 +6,7 @@ in memory only: a file for each would outnumber those of corpora and query sets.
 
 import os
 import tempfile
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -47,6 +48,8 @@ _MEAN_CHUNK_TEXTS = 64
 # One core of a CPU encodes a batch well within the second in which a stop must take effect.
 _MAX_BATCH_TOKENS = 2048
 _MAX_TEXT_TOKENS = 512
+# From so many tokens on, texts are worth an estimate of the time, which is that of a few of them.
+_MIN_TIMED_TOKENS, _TIMED_TEXTS = 50_000, 16
 
 MAPPED_MATRIX_BYTES = 1 << 30
 """Larger matrices are mapped from an unnamed file on the cache's disk instead of memory."""
@@ -206,6 +209,39 @@ def estimate_sending(text_sources: Iterable[Corpus | Queries], encoder: str) -> 
                 n_texts += len(span)
                 n_tokens += source.estimate(texts[span.start : span.stop], prompt).n_tokens
     return source.add_probes(Estimate(n_texts, n_tokens, source.settings.host)) if n_texts else None
+
+
+def estimate_seconds(text_source: Corpus | Queries, encoder: str = "bundled", *, dtype: str = "auto") -> float:
+    """Estimate the seconds that `embed` would take on this machine for the texts without a cached vector.
+
+    A few of them are encoded, so the encoder is loaded; few texts are taken to need no time. An endpoint is not asked:
+    0. Raises the errors of `embed`.
+    """
+    _, texts, role = _resolve_inputs(text_source, None)
+    model_source, device = find_model(encoder), encoder_model.device_of(None)
+    if isinstance(model_source, EndpointSource) or _find_shipped(texts, role, model_source, dtype):
+        return 0.0
+    prompt, arithmetic = model_source.prompt(role), _choose_arithmetic(model_source, device, dtype)
+    missing_texts = list[str]()
+    for span, key in _key_chunks(texts, model_source.digest, arithmetic, role, prompt):
+        if store.get(EMBEDDING_SECTION, key) is None:
+            missing_texts += texts[span.start : span.stop]
+    n_tokens = _count_tokens(missing_texts)
+    if n_tokens < _MIN_TIMED_TOKENS:
+        return 0.0
+    # From the whole corpus, as the beginning of a file may have shorter texts than its end.
+    samples = missing_texts[:: max(1, len(missing_texts) // _TIMED_TEXTS)][:_TIMED_TEXTS]
+    model, run = encoder_model.load(model_source, device, arithmetic), _EmbeddingRun(samples, None, None, on_disk=False)
+    # The first encoding is several times slower than the next.
+    model.warm_up()
+    start_time = time.perf_counter()
+    _encode_texts(model, samples, role, prompt, BATCH_SIZE.default, run)
+    return (time.perf_counter() - start_time) * n_tokens / _count_tokens(samples)
+
+
+def _count_tokens(texts: Iterable[str]) -> int:
+    """Estimate the number of tokens that an encoder reads of all texts."""
+    return sum(_estimate_tokens(text.encode("utf-8", "replace")) for text in texts)
 
 
 def _send_spans(

@@ -1,4 +1,4 @@
-"""Splits of judged queries: tuning and reporting never share a query."""
+"""Splits of labelled queries: tuning and reporting never share a query."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -47,7 +47,7 @@ def three_way(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = 
     """
     n_queries = len(qrels.grades)
     if n_queries < 3:
-        raise DataError(f"three splits need three judged queries at least; got {n_queries}: judge more of them")
+        raise DataError(f"three splits need three labelled queries at least; got {n_queries}: judge more of them")
     # Sorted by digests, the split does not depend on the order in which files list the queries.
     query_order = sorted(qrels.grades, key=lambda query_id: digest_of([str(seed), query_id]))
     n_dev, n_test = (max(1, round(share * n_queries)) for share in shares[1:])
@@ -74,7 +74,7 @@ def _restrict_qrels(qrels: Qrels, query_ids: Iterable[str]) -> Qrels:
 def select_judged_queries(
     queries: Queries | Embeddings, qrels: Mapping[str, Qrels], dev: str, test: str | None
 ) -> dict[str, Queries | Embeddings]:
-    """Return the judged queries of the dev and the test split, by the split's name, in the given order.
+    """Return the labelled queries of the dev and the test split, by the split's name, in the given order.
 
     qrels: judgements by split; test: None for dev alone. Raises DataError if the splits share a query.
     """

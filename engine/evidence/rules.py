@@ -57,9 +57,11 @@ class Finding(StrEnum):
 
 FAILS_HERE = "not reproduced"
 """What measurements on some sets can say against a claim."""
+HOLDS_WHERE_DECIDED = "holds where decided"
+"""A claim that holds in every cell that can tell, while others cannot."""
 SHORT_VERDICTS = (
-    Finding.HOLDS, Finding.PARTLY, FAILS_HERE, Finding.REFUTED, Finding.UNDECIDED, Finding.UNTESTABLE,
-    Finding.NEEDS_ENDPOINT,
+    Finding.HOLDS, HOLDS_WHERE_DECIDED, Finding.PARTLY, FAILS_HERE, Finding.REFUTED, Finding.UNDECIDED,
+    Finding.UNTESTABLE, Finding.NEEDS_ENDPOINT,
 )  # fmt: skip
 """Every verdict in short, from the best to none."""
 
@@ -135,9 +137,12 @@ def word_verdict(ruling: Ruling, scope: Scope, where: str) -> str:
     return str(ruling.verdict)
 
 
-def shorten_verdict(verdict: Finding, scope: Scope) -> str:
-    """Return the verdict in up to four words, for lists that name the sets beside it."""
-    return FAILS_HERE if verdict is Finding.REFUTED and scope is not Scope.EXACT else str(verdict)
+def shorten_verdict(ruling: Ruling, scope: Scope) -> str:
+    """Return a ruling's verdict in up to four words, for lists that name the sets beside it."""
+    if ruling.verdict is Finding.REFUTED and scope is not Scope.EXACT:
+        return FAILS_HERE
+    # A claim of which cells are open must not be counted with those that hold throughout.
+    return HOLDS_WHERE_DECIDED if ruling.verdict is Finding.HOLDS and ruling.open else str(ruling.verdict)
 
 
 def rule_untestable(missing: str) -> Ruling:

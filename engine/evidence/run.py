@@ -73,7 +73,7 @@ class JudgedClaim:
     @property
     def short(self) -> str:
         """Short wording of the verdict."""
-        return shorten_verdict(self.ruling.verdict, self.scope)
+        return shorten_verdict(self.ruling, self.scope)
 
 
 @dataclass(frozen=True, kw_only=True)

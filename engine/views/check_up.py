@@ -48,6 +48,5 @@ def describe_scale(checked: CheckUp) -> str:
     mean_ilad = np.nanmean(checked.ilad) if not np.isnan(checked.ilad).all() else math.nan
     if math.isnan(mean_ilad) or math.isnan(checked.random_ilad):
         return threshold_text
-    return (
-        f"{threshold_text} ILAD {decimal(float(mean_ilad))} on average, {decimal(checked.random_ilad)} of random pairs."
-    )
+    random_text = f"{decimal(checked.random_ilad)} of random pairs."
+    return f"{threshold_text} Diversity (ILAD) {decimal(float(mean_ilad))} on average, {random_text}"

@@ -4,17 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.evidence.claim import PAPERS
-from engine.evidence.rules import FAILS_HERE, SHORT_VERDICTS, Effect, Finding
+from engine.evidence.rules import FAILS_HERE, HOLDS_WHERE_DECIDED, SHORT_VERDICTS, Effect, Finding
 from engine.evidence.run import JudgedClaim, Report
 from engine.progress import counted
 from engine.wording import command_line, decimal, signed
 
 COLOURS: Mapping[str, str] = dict(
-    zip(SHORT_VERDICTS, ("green", "orange", "red", "red", "blue", "gray", "violet"), strict=True)
+    zip(SHORT_VERDICTS, ("green", "green", "orange", "red", "red", "blue", "gray", "violet"), strict=True)
 )
 """Colour of the badge of each short verdict."""
 VERDICT_SIGNS: Mapping[str, str] = {
     Finding.HOLDS: "✓",
+    HOLDS_WHERE_DECIDED: "(✓)",
     Finding.PARTLY: "◐",
     FAILS_HERE: "✕",
     Finding.REFUTED: "✖",
@@ -22,7 +23,9 @@ VERDICT_SIGNS: Mapping[str, str] = {
     Finding.UNTESTABLE: "–",
     Finding.NEEDS_ENDPOINT: "◌",
 }
-"""Character of each short verdict, so that no verdict is told by its colour alone."""
+"""Sign of each short verdict, so that no verdict is told by its colour alone."""
+OUTLINED_VERDICTS = frozenset({HOLDS_WHERE_DECIDED})
+"""Short verdicts whose squares are outlines, not filled, as part of the evidence is missing."""
 SIGNS = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}
 
 
@@ -51,7 +54,7 @@ ADVICE = (
         claim_ids=("N5", "N6", "N7"),
     ),
     Advice(
-        whom="With judged queries to train on",
+        whom="With labelled queries to train on",
         choice="NNN trained for its decoder instead of Top-k",
         unit="points of Comp@5",
         claim_ids=("N12",),
@@ -118,6 +121,13 @@ def list_squares(report: Report) -> dict[str, list[ClaimSquare]]:
     return {PAPERS[paper]: squares[paper] for paper in PAPERS if paper in squares}
 
 
+def describe_signs(report: Report) -> str:
+    """Return the legend of the squares: the sign of each verdict that a claim has, and the meaning of an outline."""
+    signs = [f"{VERDICT_SIGNS[short]} {short}" for short, count in report.counts().items() if count]
+    has_outlines = any(row.short in OUTLINED_VERDICTS for row in report.rows)
+    return " · ".join(signs) + (". Outlined: some sets or cells have too few queries to tell." if has_outlines else "")
+
+
 def facts(row: JudgedClaim) -> list[tuple[str, str]]:
     """List (name, text) facts about a judged claim for people: verdict, paper's words, evidence.
 
@@ -152,12 +162,12 @@ INTERVAL_NOTE = (
 """Sentence on the intervals of effects: what they allow for, and what decides beside them."""
 
 
-CLAIMED_NOTE = "● measured here, with its 95% interval · ◇ in the paper, on its own data and encoder"
+CLAIMED_NOTE = "● measured here, with its 95% CI · ◇ in the paper, on its own data and encoder"
 """Legend of a chart that has the paper's numbers too."""
 
 
 def figures(effects: Sequence[Effect]) -> list[dict[str, str]]:
-    """Return a table row for each effect: name, value, 95% interval, and if it is as claimed.
+    """Return a table row for each effect: name, value, 95% CI, and if it is as claimed.
 
     The last column has no title. It is "" for an effect that has no interval and no sign.
     """
@@ -165,7 +175,7 @@ def figures(effects: Sequence[Effect]) -> list[dict[str, str]]:
         {
             "what": effect.name,
             "value": decimal(effect.value),
-            "95% interval": "" if effect.low is None or effect.high is None
+            "95% CI": "" if effect.low is None or effect.high is None
             else f"{decimal(effect.low)} to {decimal(effect.high)}",
             "": SIGNS[effect.sign] if effect.low is not None or effect.sign is not None else "",
         }

@@ -8,7 +8,7 @@ from engine.evaluation.duplicate_threshold import RandomPairs
 from engine.evaluation.studies.near_duplicates import NearDuplicates
 from engine.progress import counted, shorten
 from engine.values import Corpus
-from engine.wording import decimal, percent, visible
+from engine.wording import count_share, decimal, percent, visible
 
 MAX_HEAD_LENGTH = 60
 """Characters of a document's name in a sentence."""
@@ -48,7 +48,7 @@ def describe_random_pairs(pairs: RandomPairs) -> str:
     kind = "random pairs" if pairs.is_sample else "pairs"
     return (
         f"Of {len(pairs):,} {kind} half have a cosine above {decimal(median, 2)}, and 90% lie from {decimal(low, 2)} "
-        f"to {decimal(high, 2)}; their ILAD is {decimal(pairs.ilad)}."
+        f"to {decimal(high, 2)}; their diversity (ILAD) is {decimal(pairs.ilad)}."
     )
 
 
@@ -81,7 +81,7 @@ def describe_neighbours(groups: NearDuplicates) -> str:
     counts = []
     for at_least in (1, MANY_NEIGHBOURS):
         n_with = groups.count_with_neighbours(at_least)
-        counts.append(f"{n_with:,} ({percent(n_with / len(groups))}) have {at_least} or more")
+        counts.append(f"{count_share(n_with, len(groups))} have {at_least} or more")
     random_pairs = describe_random_pairs(groups.random_pairs)
     return f"Neighbours at a cosine of {groups.threshold:g}: {', '.join(counts)}. {random_pairs}"
 

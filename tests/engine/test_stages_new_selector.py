@@ -116,6 +116,7 @@ def test_the_page_has_its_pill_and_its_slider(tree):
         "from streamlit.testing.v1 import AppTest\n"
         "at = AppTest.from_file('dashboard/screens/explore.py', default_timeout=120)\n"
         "at.session_state['decoders'], at.session_state['explore.settings'] = ['top_k', 'toy'], True\n"
+        "at.session_state['view'] = 'Check-up'\n"  # without tiles, which have the sliders themselves
         "at.run()\n"
         "assert not at.exception, at.exception\n"
         "assert any('Toy' in o for o in at.button_group(key='decoders').options)\n"

@@ -54,6 +54,17 @@ def test_axes_of_factors_have_ticks_in_plain_numbers():
     assert list(figure.layout.yaxis.ticktext)[:3] == ["0.001", "0.01", "0.1"]
 
 
+def test_labels_of_rows_have_a_ground_that_keeps_the_line_at_0_out_of_them():
+    effects = [Effect(name="a: points", value=0.8, low=-0.4, high=2.2), Effect(name="b: points", value=4.2)]
+    figure = plot_effects(effects, is_dark=False)
+    assert figure.layout.xaxis.zeroline and not figure.layout.shapes, "a shape would lie over the points"
+    labels = [note for note in figure.layout.annotations if note.text]
+    assert len(labels) == 2 and all(note.bgcolor.startswith("rgba(255, 255, 255") for note in labels)
+    assert labels[0].text == "<b>0.800</b>  a: points", "a narrow screen cuts a long name off, not its figure"
+    # The page gives the grounds of labels its own colour, by this ending.
+    assert all(note.name.endswith("label") for note in labels)
+
+
 def test_claimed_numbers_are_diamonds_on_the_axis_of_what_was_measured():
     effects = [Effect(name="a: points", value=-0.6, low=-1.1, high=-0.1, sign=-1), Effect(name="b: points", value=2.0)]
     claimed = {"a: points": (9.9,), "b: points": (-0.5, 8.3)}

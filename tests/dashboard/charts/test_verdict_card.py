@@ -12,7 +12,7 @@ import engine
 from dashboard.charts.card_labels import estimate_width
 from dashboard.charts.frontier import FrontierChart, build_lines, build_mark, fade, find_chance, group_curves, widen
 from dashboard.charts.frontier_layout import do_overlap
-from dashboard.charts.palette import method_style
+from dashboard.charts.palette import SANS_FONTS, method_style
 from dashboard.charts.verdict_card import (
     BOTTOM,
     CARD_HEIGHT,
@@ -184,6 +184,7 @@ def test_choices_have_a_ring_and_a_strip_at_their_places(card):
 
 
 def test_what_is_said_is_the_decision_s(card):
+    assert read(card)[0][1].get("font-family") == SANS_FONTS, "the typefaces of the app"
     shown, budget = texts(card), card.decision.budget_text
     sure, bet = card.decision.sure, card.decision.bet
     assert shown[: len(card.headline)] == list(card.headline)

@@ -50,6 +50,20 @@ def view(name, source, **session):
     return pages.screen("data", source, **{"data.view": name, **session})
 
 
+def test_the_time_to_embed_is_told_before_a_load_and_not_after(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "engine.data.encoders.estimate_seconds", lambda corpus, *_, **__: asked.append(len(corpus)) or 130
+    )
+    mine = pages.csv_source(tmp_path / "mine.csv", pages.PETS)
+    app = pages.screen("data", **{"data.way": "Path", "data.path": mine.path})
+    assert "Embedding takes about 2 min on this machine." in pages.texts(app) and asked == [len(pages.PETS)]
+    pages.run(app)
+    assert len(asked) == 1
+    pages.press(app, "data.load")
+    assert "Embedding takes" not in pages.texts(pages.run(app))
+
+
 def test_another_encoder_is_loaded_beside_and_one_click_switches(judged, tmp_path):
     first = Source(str(judged), dtype="float32")
     small = other_encoder(tmp_path)

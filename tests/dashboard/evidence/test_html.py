@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from dashboard.serve import main as frontier
+from engine.evidence.rules import HOLDS_WHERE_DECIDED
 from engine.evidence.run import load_shipped
 from support.draws import deepen
 
@@ -25,6 +26,8 @@ def test_the_file_has_every_claim_once_and_fetches_nothing(home, tmp_path, is_fi
     links = re.findall(r'<a href="#([A-Z]\d+)"', text)
     assert sorted(links) == sorted(row.claim.id for row in load_shipped().rows)
     assert all(text.count(f'<span id="{link}"></span>') == 1 for link in links)
+    # Claims with open cells are outlined, not filled.
+    assert text.count('class="outlined"') == sum(row.short == HOLDS_WHERE_DECIDED for row in load_shipped().rows) > 0
     assert text.count("<main>") == 1 and text.count('class="wide"') == text.count('class="wide" tabindex="0"') > 0
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=", text)
 

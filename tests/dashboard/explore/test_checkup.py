@@ -46,6 +46,17 @@ def test_every_query_of_the_split_has_a_square_the_most_redundant_first():
     assert max(data["base"]["off"]) <= 10 and sum(data["base"]["found"]) > 0
 
 
+def test_a_released_slider_packs_no_set_of_the_baseline_again(monkeypatch):
+    packed, pack_costs = [], checkup.pack_costs
+    monkeypatch.setattr(checkup, "pack_costs", lambda *args: packed.append(1) or pack_costs(*args))
+    app = shown(source=pages.DEMO)
+    first = data_of(app)["base"]
+    app.session_state["explore.mmr.relevance_weight"] = 0.3
+    assert data_of(pages.run(app))["base"] == first and len(packed) == 1
+    app.slider(key="k").set_value(4)
+    assert data_of(pages.run(app))["base"] != first and len(packed) == 2
+
+
 @pytest.mark.parametrize(
     ("chosen", "offered"),
     [(["top_k", "dpp", "mmr"], ["mmr", "dpp"]), (["vrsd", "nnn"], ["nnn"]), (["top_k"], ["mmr"]), ([], ["mmr"])],

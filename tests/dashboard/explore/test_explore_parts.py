@@ -167,7 +167,7 @@ def test_redundancy_shows_statistics_and_the_nearest_above(loaded, asked):
         figure = plot_redundancy([(name, answer.title, similar)], False)
         assert f">{(pairs >= 0.9).sum()} of 15 pairs<" in figure.layout.annotations[0].text, name
         assert any("cosine of 0.90 or more" in caption.value for caption in app.caption)
-        assert shown["Similarity"].isna().tolist() == [True] + [False] * 5
+        assert shown["Cosine"].isna().tolist() == [True] + [False] * 5
     rows = redundancy_views.redundancy(loaded.space, answers["top_k"].ranking).closest
     assert {loaded.space.corpus.texts[row] for row in rows} <= {t.value for t in app.text}
 

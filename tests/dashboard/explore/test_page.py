@@ -65,9 +65,9 @@ def test_what_a_slider_shows_is_what_its_release_gives():
         assert tiles(app)[decoder]["set"].rows() == known.rows_at(value) != rows
         assert slider(app, decoder, param)["value"] == app.session_state[f"explore.{decoder}.{param}"] == value
         assert slider(app, decoder, param)["urls"][-1] == told["urls"][-1], "its answers are known already"
-    assert app.query_params["mmr.relevance_weight"] == "0.25" and app.slider(key=WEIGHT).value == 0.25
-    app.slider(key=WEIGHT).set_value(0.9)
-    assert slider(run(app), "mmr", "relevance_weight")["value"] == 0.9, "the widget has the last word"
+    assert app.query_params["mmr.relevance_weight"] == "0.25" == str(app.session_state[WEIGHT])
+    app.session_state[WEIGHT] = 0.9
+    assert slider(run(app), "mmr", "relevance_weight")["value"] == 0.9, "the session has the last word"
 
 
 def test_a_slider_of_a_very_large_corpus_is_drawn_from_the_most_relevant_and_let_go_over_all(monkeypatch):
@@ -97,7 +97,7 @@ def test_what_no_slider_would_report_changes_nothing():
     before = sets(app)
     bad = {"mmr": {"relevance_weight": 7, "window": "x", "nosuch": 1}, "nosuch": {"l1": 1}, "top_k": {}}
     app = released(app, bad)
-    assert sets(app) == before and component(app, TILES_KEY)["serial"] == 1 and app.slider(key=WEIGHT).value == 0.8
+    assert sets(app) == before and component(app, TILES_KEY)["serial"] == 1 and WEIGHT not in app.session_state
 
 
 def test_answers_say_which_settings_they_are_of():

@@ -17,8 +17,14 @@ def test_explore_shows_every_method_and_its_parameters():
 
     specs = list(engine.methods("selector").values())[:3]
     app = pages.screen("explore", decoders=[spec.name for spec in specs])
-    shown = {f"explore.{spec.name}.{p.name}" for spec in specs for p in spec.params}
-    assert shown and shown <= pages.widgets(app) and len(pages.figures(app, "Recall@10")) == 3 == len(pages.sets(app))
+    keys = {f"explore.{spec.name}.{p.name}" for spec in specs for p in spec.params}
+    on_tiles = {f"explore.{name}.{s['param']}" for name, tile in pages.tiles(app).items() for s in tile["sliders"]}
+    assert len(pages.figures(app, "Recall@10")) == 3 == len(pages.sets(app))
+    # A value has one control: the tile's, and the popover's only in a view without tiles.
+    assert on_tiles and keys & pages.widgets(app) == keys - on_tiles
+    assert "λ: by the sliders of the tiles" in pages.texts(app)
+    pages.pick(app, "View", "Check-up")
+    assert keys <= pages.widgets(app) and "by the sliders" not in pages.texts(app)
 
 
 def test_parameters_show_where_they_count_and_change_their_form():
@@ -27,28 +33,29 @@ def test_parameters_show_where_they_count_and_change_their_form():
     app.selectbox(key="explore.nnn.solver").set_value("fista").run()
     assert "explore.nnn.iterations" in pages.widgets(app) and "after 50 steps" in pages.notes(app)["nnn"]
     app.selectbox(key="explore.nnn.scale").set_value("support").run()
-    assert "explore.nnn.l1" not in pages.widgets(app)
     app.selectbox(key="explore.nnn.solver").set_value("exact").run()
-    app.slider(key="explore.nnn.l1.support").set_value(4).run()
+    app.session_state["explore.nnn.l1.support"] = 4
+    pages.run(app)
     assert not app.exception and len(pages.sets(app)[1]) == 4
 
 
 def test_a_preset_sets_its_parameters_and_the_plain_scale():
     app = pages.screen("explore", decoders=["top_k", "nnn"])
     app.selectbox(key="explore.nnn.scale").set_value("relative").run()
-    assert pages.press(app, "explore.nnn.L2").select_slider(key="explore.nnn.l1").value == 0
+    assert pages.press(app, "explore.nnn.L2").session_state["explore.nnn.l1"] == 0
     assert app.selectbox(key="explore.nnn.scale").value == "absolute"
-    assert pages.press(app, "explore.nnn.L1").select_slider(key="explore.nnn.l2").value == 0
+    assert pages.press(app, "explore.nnn.L1").session_state["explore.nnn.l2"] == 0
 
 
 def test_a_setting_without_an_answer_says_why():
     app = pages.screen("explore", decoders=["top_k", "nnn"])
-    app.select_slider(key="explore.nnn.l1").set_value(1.0).run()
+    app.session_state["explore.nnn.l1"] = 1.0
+    pages.run(app)
     assert not app.exception and "no document gets a weight" in pages.notes(app)["nnn"]
     assert pages.sets(app)[1] == [] and pages.tiles(app)["nnn"]["set"].diversity() is None
 
 
-def test_the_weights_view_shows_the_path_and_measures_the_steps():
+def test_the_weights_view_shows_the_path_and_leads_to_the_steps(monkeypatch):
     app = pages.screen("explore", decoders=["mmr", "nnn"])
     assert (
         len(pages.sets(app)) == 2 and pages.baseline(app) == pages.sets(pages.screen("explore", decoders=["top_k"]))[0]
@@ -56,10 +63,12 @@ def test_the_weights_view_shows_the_path_and_measures_the_steps():
     assert not any(tile["baseline"] for tile in pages.tiles(app).values()), "what is compared with needs no tile"
     pages.pick(app, "View", "NNN weights")
     assert not pages.sets(app)
-    assert "linear segments" in pages.texts(app) and "step is 1/L" in pages.texts(app)
-    app = pages.finish_jobs(pages.press(app, "steps.start"), "steps")
-    job = pages.job_of(app, "steps")
-    assert job.error is None and len(job.result) > 5 and "λ₁ = 0.1, λ₂ = 0.1" in pages.texts(app)
+    assert "linear segments" in pages.texts(app) and "step is 1/L" not in pages.texts(app)
+    opened = []
+    monkeypatch.setattr("streamlit.switch_page", opened.append)
+    app = pages.press(app, "steps.start")
+    assert opened == ["screens/theory.py"] and app.session_state["theory.view"] == "Exact vs 50 steps"
+    assert app.session_state["theory.group"] == "Search"
 
 
 def test_without_a_decoder_that_weighs_the_weights_view_adds_one():
@@ -85,10 +94,12 @@ def test_every_view_draws_with_every_number_of_decoders():
 def test_the_slider_trades_relevance_for_diversity():
     app = pages.screen("explore")
     before = pages.figures(app, "ILAD@10")
-    app.slider(key="explore.mmr.relevance_weight").set_value(0.0).run()
+    app.session_state["explore.mmr.relevance_weight"] = 0.0
+    pages.run(app)
     after = pages.figures(app, "ILAD@10")
     assert after[0] == before[0] and after[1] > before[1]
-    app.slider(key="explore.mmr.relevance_weight").set_value(1.0).run()
+    app.session_state["explore.mmr.relevance_weight"] = 1.0
+    pages.run(app)
     assert pages.figures(app, "ILAD@10")[1] == before[0]
     top, other = pages.sets(app)
     assert other == top

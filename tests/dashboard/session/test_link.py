@@ -443,7 +443,8 @@ def test_the_address_follows_what_is_shown_so_that_a_reload_comes_back_to_it():
 def test_an_address_stays_plain_until_something_is_changed():
     app = pages.open_by_link({})
     assert "v" not in app.query_params
-    app.slider(key="explore.mmr.relevance_weight").set_value(0.65).run()
+    app.session_state["explore.mmr.relevance_weight"] = 0.65
+    pages.run(app)
     assert app.query_params["mmr.relevance_weight"] == "0.65"
 
 

@@ -163,7 +163,24 @@ def test_a_study_that_ends_while_the_page_is_drawn_keeps_its_place(few, monkeypa
 def test_exact_against_steps_measures():
     app = open_theory_view(EXACT)
     assert "FISTA's step is 1/L" in read_messages(app) and "λ₁ = 0.1, λ₂ = 0.1" in read_messages(app)
-    assert "the exact answer has" in read_messages(pages.press_and_finish(app, "steps.start", "steps"))
+    app = pages.press_and_finish(app, "steps.start", "steps")
+    job = pages.job_of(app, "steps")
+    assert "the exact answer has" in read_messages(app) and job.error is None and len(job.result) > 5
+
+
+def test_boxes_stand_for_a_view_until_its_study_has_something(go, monkeypatch):
+    relevant = dimensions.relevant_margins
+    monkeypatch.setattr(
+        dimensions, "relevant_margins", lambda *args, **how: go.wait(patient(60)) and relevant(*args, **how)
+    )
+    app = pages.screen("theory", **{"theory.view": MARGINS})
+    boxes = [html.value for html in app.get("html") if "frontier-skeleton" in html.value]
+    assert len(boxes) == 1 and pages.job_of(app, "theory").is_active and not app.get("plotly_chart")
+    # No view stands in another's place, so the old one goes before the new one is computed.
+    assert len(app.get("empty")) >= sum(map(len, GROUPS.values())) - 1
+    go.set()
+    app = pages.finish_jobs(app)
+    assert not any("frontier-skeleton" in html.value for html in app.get("html"))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -92,25 +92,24 @@ def test_fixed_parameters_start_as_explore_has_them():
 
 
 @pytest.mark.parametrize(
-    "free,fixed,shown",
+    "free,fixed,key",
     [
-        (["l1"], {"scale": "support"}, ("slider", "explore.nnn.l1.support")),
-        (["l1"], {"scale": "relative"}, ("select_slider", "explore.nnn.l1.relative")),
-        (["l1", "l2"], {}, ("select_slider", "explore.nnn.l1")),
+        (["l1"], {"scale": "support"}, "explore.nnn.l1.support"),
+        (["l1"], {"scale": "relative"}, "explore.nnn.l1.relative"),
+        (["l1", "l2"], {}, "explore.nnn.l1"),
     ],
 )
-def test_apply_sets_what_explore_shows(monkeypatch, free, fixed, shown):
+def test_apply_sets_what_explore_shows(monkeypatch, free, fixed, key):
     gone = []
     monkeypatch.setattr(decoders, "open_explore", lambda: gone.append(True))
     fixed_keys = {f"tune.nnn.{name}": value for name, value in fixed.items()}
     app = tuned(**{"tune.method": "nnn", "tune.most": 10, "tune.free.nnn": free, "k": 7, "pool": 100, **fixed_keys})
     chosen = outcome(app).tuned.decoder.select
     assert pages.press(app, "tune.apply") and gone
-    kind, key = shown
     names = {key, *(f"explore.nnn.{p.name}" for p in chosen.spec.params), "decoders", "k", "pool"}
     there = pages.screen("explore", **{name: app.session_state[name] for name in names if name in app.session_state})
-    assert getattr(there, kind)(key=key).value == chosen.l1
-    assert there.select_slider(key="explore.nnn.l2").value == chosen.l2
+    sliders = {slider["param"]: slider["value"] for slider in pages.tiles(there)["nnn"]["sliders"]}
+    assert sliders == {"l1": chosen.l1, "l2": chosen.l2}
     assert there.session_state["pool"] == 100 and len(pages.figures(there, "Recall@7")) == 3
 
 

@@ -31,6 +31,23 @@ def test_boxes_stand_for_a_page_until_it_has_come_once():
     assert not boxes(app.run()), "a page that is there must not blink"
 
 
+def test_a_value_takes_the_place_of_its_boxes_and_a_known_one_has_none():
+    def computing():
+        import streamlit as st
+
+        from dashboard.widgets import skeleton
+
+        with st.container():
+            skeleton.draw_until(lambda: (st.session_state["stop"] and st.stop()) or 7, ((1, 10),), st.text)
+        skeleton.draw_until(lambda: 8, ((1, 10),), st.text, is_known=True)
+
+    app = AppTest.from_function(computing)
+    app.session_state["stop"] = False
+    assert [text.value for text in app.run().text] == ["7", "8"] and not boxes(app)
+    app.session_state["stop"] = True
+    assert not app.run().text, "the old value is gone while the new one is computed"
+
+
 def test_boxes_are_taken_away_also_when_the_computation_fails():
     def failing():
         from dashboard.widgets import skeleton

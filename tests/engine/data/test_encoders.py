@@ -137,6 +137,18 @@ def test_a_second_call_encodes_nothing(batches):
     assert embed(TEXTS, cache=False) == first and batches
 
 
+def test_the_time_of_embedding_is_foreseen_from_a_few_texts_and_is_0_once_they_are_cached(batches, monkeypatch):
+    monkeypatch.setattr(encoders, "_MIN_TIMED_TOKENS", 100)
+    monkeypatch.setattr(encoders, "_TIMED_TEXTS", 4)
+    texts = corpus(TEXTS)
+    assert encoders.estimate_seconds(texts, dtype="float32") > 0 and sum(map(len, batches)) <= 8
+    embed(texts, dtype="float32")
+    n_encoded = sum(map(len, batches))
+    assert encoders.estimate_seconds(texts, dtype="float32") == 0 and sum(map(len, batches)) == n_encoded
+    monkeypatch.setattr(encoders, "_MIN_TIMED_TOKENS", 1e9)
+    assert encoders.estimate_seconds(corpus([*TEXTS, "one more"]), dtype="float32") == 0, "few texts take no time"
+
+
 def test_without_the_cache_nothing_touches_the_disk(home):
     embed(TEXTS[:2], cache=False)
     assert not home.exists()

@@ -39,5 +39,5 @@ def test_thirds_share_nothing_and_lose_nothing(count, sizes):
 
 
 def test_two_queries_are_too_few_for_three_splits():
-    with pytest.raises(engine.DataError, match="three judged queries at least; got 2"):
+    with pytest.raises(engine.DataError, match="three labelled queries at least; got 2"):
         three_way(engine.Qrels({"a": {"d": 1}, "b": {"d": 1}}))

@@ -41,4 +41,4 @@ def test_it_says_what_was_asked():
 
 def test_the_scale_names_the_threshold_and_the_ilad_of_random_pairs():
     said = describe_scale(checked([0, 2]))
-    assert said == "Near-duplicate: cosine ≥ 0.93. ILAD 1.000 on average, 0.620 of random pairs."
+    assert said == "Near-duplicate: cosine ≥ 0.93. Diversity (ILAD) 1.000 on average, 0.620 of random pairs."

@@ -10,6 +10,7 @@ from engine.views.evidence import (
     VERDICT_SIGNS,
     advise,
     command,
+    describe_signs,
     facts,
     figures,
     headline,
@@ -27,7 +28,16 @@ ROW = JudgedClaim(
 def test_a_report_is_told_by_its_counts():
     report = Report(sets=("toolbank-numpy",), encoder="bundled", seed=0, rows=(ROW,))
     assert headline(report) == "1 claim: not decided 1"
-    assert markdown(report).splitlines()[2].split(" | ")[5] == "1" and set(COLOURS) == set(SHORT_VERDICTS)
+    assert markdown(report).splitlines()[2].split(" | ")[6] == "1" and set(COLOURS) == set(SHORT_VERDICTS)
+
+
+def test_a_claim_with_open_cells_is_counted_and_signed_apart_from_full_holds():
+    holds = replace(ROW, ruling=Ruling(verdict=Finding.HOLDS, why="So it is."))
+    part = replace(ROW, claim=CLAIMS["N6"], ruling=Ruling(verdict=Finding.HOLDS, why="So it is.", open=2))
+    report = Report(sets=(), encoder="bundled", seed=0, rows=(holds, part))
+    assert headline(report) == "2 claims: holds 1 · holds where decided 1"
+    assert describe_signs(report).startswith("✓ holds · (✓) holds where decided. Outlined")
+    assert "Outlined" not in describe_signs(replace(report, rows=(holds,)))
 
 
 def test_a_row_says_what_it_rests_on():
@@ -37,7 +47,7 @@ def test_a_row_says_what_it_rests_on():
     assert told["Claimed"] == f"{claim.place}: {claim.effect} (N5)"
     assert told["Evidence"] == "stand-in, toolbank-numpy with MiniLM"
     assert figures(RULING.effects) == [
-        {"what": "toolbank-numpy", "value": "3.800", "95% interval": "0.800 to 7.000", "": "as claimed"}
+        {"what": "toolbank-numpy", "value": "3.800", "95% CI": "0.800 to 7.000", "": "as claimed"}
     ]
     assert "Evidence" not in dict(facts(replace(ROW, ruling=rule_untestable("a larger machine"))))
 
