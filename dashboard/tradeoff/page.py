@@ -538,6 +538,7 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         other_split = None if cells.running else _find_other_split(loaded, sweep)
         if other_split is not None and selection.is_asked_to_confirm(decision):
             decision = _confirm(loaded, sweep, results.estimates, decision, other_split)
+            results = replace(results, decision=decision)
         chart = FrontierChart(
             frontier=results.frontier,
             dark=False,
@@ -876,6 +877,7 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
         exact=results.exact,
         rows=results.rows,
         scrub=scrub,
+        is_denied=bool(results.decision and results.decision.sure and results.decision.sure.is_denied),
     )
     on_drag = partial(_take_drag, curve, results.labels)
     chart_label = f"Frontier: {format_axis_title(points.y)} against {format_axis_title(points.x)}"

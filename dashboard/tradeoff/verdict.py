@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.charts.frontier import BUDGET_STEP, FrontierChart
 from dashboard.charts.palette import method_look
 from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, VerdictCard, build_verdict_svg
-from dashboard.charts.verdict_data import find_method, list_headlines
+from dashboard.charts.verdict_data import describe_denied_role, find_method, list_headlines
 from dashboard.components import vendor
 from dashboard.components.live_plot import is_available, is_dark
 from dashboard.components.picture import draw_svg
@@ -130,8 +130,10 @@ def _draw_actions(
     chart: what the card draws; decoder: of the sure setting, or of the bet without one; is_complete: nothing remains to
     be measured
     """
-    # While something is to be measured, the button that measures it is the page's one primary button.
-    kind: Literal["primary", "secondary"] = "primary" if is_complete else "secondary"
+    # While something is to be measured, the button that measures it is the page's one primary button. A choice that
+    # the other split denies is not what the page advises.
+    is_advised = is_complete and not (decision.sure is not None and decision.sure.is_denied)
+    kind: Literal["primary", "secondary"] = "primary" if is_advised else "secondary"
     st.button("Use in Explore", type=kind, key="tradeoff.use", on_click=use_in_explore, args=(decoder,))
     context = trained.export_context(loaded, chart.frontier.k)
     # The popover has the full script, the card only the short code.
@@ -241,7 +243,7 @@ def _build_columns(
         names.append(option.name)
         gains.append(f"{signed(100 * option.gain, 0)}%")
         kept.append(f"{percent(option.share_kept, 1)}\n{percent(option.low)} to {percent(option.high)}")
-        chances.append(_format_certainty(option))
+        chances.append(_format_certainty(option, decision))
         wins.append("" if estimates is None else _format_wins(estimates, option))
     y_title = title_of(curves.y)
     gain_title = "Faster" if curves.x == TIME_AXIS else title_of(curves.x)
@@ -264,10 +266,13 @@ def _build_columns(
     }
 
 
-def _format_certainty(option: Option) -> str:
+def _format_certainty(option: Option, decision: Decision) -> str:
     """Format how sure it is that an option keeps the budget, the share of the baseline's metric that it must keep."""
     if option.is_left_out:
         return "too few judged"
+    # The list of all settings does not know what another split says of the choice among them.
+    if decision.sure is not None and option.label == decision.sure.label and (denial := describe_denied_role(decision)):
+        return denial
     return "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
 
 

@@ -36,7 +36,7 @@ from engine.wording import percent, visible
 
 HEADING_STYLE = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
 STATUS_COLOURS = {True: "light-dark(#15803D, #4ADE80)", False: "light-dark(#B45309, #FBBF24)", None: "inherit"}
-"""Colour of a verdict, by whether the choice is confirmed."""
+"""Colour of a verdict, by whether the choice is confirmed; None if nothing is claimed, or little is gained."""
 DIFFERENCE_CAPTION = (
     "From, to: 95% paired bootstrap CI of the difference, with Holm's correction. ↑ ↓ significant (test and interval "
     "agree)."
@@ -81,7 +81,10 @@ def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
     gain_text = describe_comparison(tuned.winner_gain) if tuned.several and tuned.winner_gain is not None else ""
     with st.container(border=True, key="tune-verdict"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            status = f'<span style="color: {STATUS_COLOURS[tuned.is_confirmed]}">{escape(visible(tuned.status))}</span>'
+            # A confirmed gain that hardly matters is no success to be seen in green.
+            is_success = tuned.is_confirmed if tuned.has_notable_gain or not tuned.is_confirmed else None
+            colour = STATUS_COLOURS[is_success]
+            status = f'<span style="color: {colour}">{escape(visible(tuned.status))}</span>'
             # The heading is HTML, so the name and the status are escaped.
             heading = f"{escape(name)}{'' if tuned.stays else ':'} {status}"
             st.html(f'<div role="heading" aria-level="2" style="{HEADING_STYLE}">{heading}</div>', width="content")

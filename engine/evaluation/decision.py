@@ -78,6 +78,11 @@ class Option(OneLine):
         return describe_confirmation(self.confirmed, self.confirmed_gain, self.confirmed_gain_low)
 
     @property
+    def is_denied(self) -> bool:
+        """True if the other split does not confirm it."""
+        return self.confirmed is False
+
+    @property
     def has_notable_gain(self) -> bool:
         """True unless what it gains on the other split is small, or not certain."""
         return is_notable(self.confirmed_gain, self.confirmed_gain_low)
@@ -258,7 +263,7 @@ def _describe(decision: Decision) -> Iterator[str]:
     budget = f"{decision.budget_text} of {decision.baseline}'s {title}"
     sure, bet = decision.sure, decision.bet
     verb, verb_of_setting, more = _name_gain(decision.objective)
-    if sure is not None and sure.confirmed is False:
+    if sure is not None and sure.is_denied:
         # What another split denies must not be said as if it were certain.
         looked = f"{verb_of_setting} {_format_gain(sure)} {more} and looked sure to keep {budget}"
         where = f"On {decision.split}" if decision.split else "At first"
