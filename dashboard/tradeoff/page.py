@@ -149,7 +149,9 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     # Only the decoders chosen in Explore and the baseline, the first registered one, are measured without a click.
     baseline_name = next(iter(methods("selector")))
     starts_unasked = {*decoders.list_chosen(), baseline_name}.issuperset(names)
-    _draw_board(loaded, question, sweep, x, y, starts_unasked)
+    all_decoders, _ = _list_decoders(loaded.space, [*methods("selector")], scorers, values, _get_depth(question))
+    all_seconds = sweeps.estimate_seconds(replace(sweep, decoders=all_decoders), sweep)
+    _draw_board(loaded, question, sweep, x, y, starts_unasked, all_seconds)
 
 
 def _draw_decoders() -> list[str]:
@@ -256,8 +258,9 @@ def _build_sweep(
     if k is None:
         session_k = st.session_state.get(decoders.K_KEY, SET_SIZE.default)
         k = question.k if question is not None else min(session_k, find_max_k(loaded))
-    depth = question.depth if question is not None else st.session_state.get(decoders.POOL_KEY, POOL.default)
-    measured = _list_decoders(loaded.space, method_names, scorers, values, depth)
+    measured, reasons = _list_decoders(loaded.space, method_names, scorers, values, _get_depth(question))
+    if reasons:
+        st.text("Left out: " + "; ".join(reasons))
     split, qrels, queries = split_data
     vectors = find_query_vectors(loaded, queries)
     # Before the queries are embedded, any vector shows which metrics will be available.
@@ -270,6 +273,14 @@ def _build_sweep(
         loaded=loaded, decoders=measured, queries=queries, vectors=vectors, qrels=qrels, split=split, k=k,
         metrics=metrics, source=source, duplicate_threshold=threshold,
     )  # fmt: skip
+
+
+def _get_depth(question: Question | None) -> int | None:
+    """Return how many candidates a decoder chooses from, None for all: the question's, or else the setting's."""
+    if question is not None:
+        return question.depth
+    depth: int | None = st.session_state.get(decoders.POOL_KEY, POOL.default)
+    return depth
 
 
 def _add_model(sweep: Sweep, paired: PairedJudgements) -> Sweep:
@@ -320,8 +331,8 @@ def _draw_scorers() -> list[Scorer]:
 
 def _list_decoders(
     space: Space, method_names: list[str], scorers: list[Scorer], values: int, depth: int | None
-) -> tuple[Decoder, ...]:
-    """Return the decoders to measure, the baseline first; tell the visitor which are left out.
+) -> tuple[tuple[Decoder, ...], list[str]]:
+    """Return the decoders to measure, the baseline first, and why others are left out.
 
     Each selector is measured over its parameters' usual values, and as set in Explore, behind each of the
     scorers. values: how many values of each parameter; depth: how many candidates a decoder chooses from,
@@ -353,9 +364,7 @@ def _list_decoders(
             if (retrieve, rerank) not in reasons
             for stage in stages
         ]
-    if all_reasons := list(dict.fromkeys(filter(None, [unlimited, *reasons.values()]))):
-        st.text("Left out: " + "; ".join(all_reasons))
-    return tuple(dict.fromkeys(settings))
+    return tuple(dict.fromkeys(settings)), list(dict.fromkeys(filter(None, [unlimited, *reasons.values()])))
 
 
 def _draw_obstacle(loaded: Loaded, split: str) -> None:
@@ -392,13 +401,16 @@ def _draw_judge_button() -> None:
     st.button("Judge queries", key="tradeoff.judge.own", on_click=selection.open_judge)
 
 
-def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, small: bool) -> None:
+def _draw_board(
+    loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, small: bool, all_seconds: float
+) -> None:
     """Draw the finished results; offer or run the job that measures the missing ones.
 
     small: True if the decoders are among those of Explore and the baseline, so that a short job may start
-    without a click
+    without a click; all_seconds: that measuring the decoders that are not chosen would take
     """
-    draw_results = partial(st.fragment(_draw_results), loaded, question, sweep, x, y)
+    draw_results = partial(st.fragment(_draw_results), loaded, question, sweep, x, y, all_seconds)
+    is_asked = st.session_state.pop(selection.START_KEY, False)
     try:
         cells = sweeps.find_cells(sweep)
     except FrontierError as error:
@@ -406,7 +418,7 @@ def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str,
         return
     # Finished cells are drawn while the job measures the others.
     if cells.missing:
-        n_missing = len(sweep.decoders) - len(cells.points)
+        n_missing = sweep.n_settings - sweep.count_measured(cells.points)
         start_label = f"Measure {counted(n_missing, 'setting')}" if n_missing else "Measure the rest"
         panel = JobPanel(
             purpose=sweeps.SWEEP_PURPOSE,
@@ -422,6 +434,9 @@ def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str,
         is_quick, is_free = small and sweeps.is_small(sweep), jobs.find_blocker(sweeps.SWEEP_PURPOSE) is None
         # Without a click: a short job that has not run yet, if no other one is in its way.
         if is_quick and is_free and panel.job is None:
+            panel.start_job()
+        # A click on "Compare all decoders" has named its costs, so it needs no second one; behind another job it waits.
+        elif is_asked and (panel.job is None or not panel.job.is_active):
             panel.start_job()
         if (job := panel.job) is not None and job.is_active:
             _draw_measuring(job, draw_results)
@@ -455,9 +470,12 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
 
     A curve is a decoder at every λ. cells: what is measured already
     """
-    n_settings, n_curves = len(sweep.decoders) - len(cells.points), len(sweep.exact_decoders) - len(cells.curves)
-    parts = [f"{n_settings:,} of {len(sweep.decoders):,} settings"] if n_settings else []
+    n_settings = sweep.n_settings - sweep.count_measured(cells.points)
+    n_curves = len(sweep.exact_decoders) - len(cells.curves)
+    parts = [f"{n_settings:,} of {sweep.n_settings:,} settings"] if n_settings else []
     parts += [f"every λ of {counted(n_curves, 'decoder')}"] if n_curves else []
+    if not parts and len(cells.points) < len(sweep.decoders):
+        parts = ["the baseline"]
     size_text = f"{len(sweep.queries):,} queries × {len(sweep.loaded.space):,} documents"
     if sweep.model is not None and cells.model is None:
         parts += [] if parts else ["all settings"]
@@ -513,10 +531,12 @@ class _Results:
         return point.point.label, value
 
 
-def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
+def _draw_results(
+    loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, all_seconds: float
+) -> None:
     """Draw verdict, chart, tables and sets of the finished measurements; a click draws only these anew.
 
-    x, y: names of the metrics on the axes
+    x, y: names of the metrics on the axes; all_seconds: that measuring the decoders that are not chosen would take
     """
     # A click inside this fragment may concern the full page, such as the query in the sidebar.
     if st.session_state.pop(selection.REDRAW_KEY, False):
@@ -550,7 +570,9 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         verdict_data = build_verdict_data(results.estimates, decision, is_dark())
         runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
         request = build_request(loaded, results.estimates, decision.keep, runs_by_label)
-        verdict.draw_verdict(loaded, chart, decision, verdict_data, other_split, remark, request, not cells.missing)
+        verdict.draw_verdict(
+            loaded, chart, decision, verdict_data, other_split, remark, request, not cells.missing, all_seconds
+        )
     opened, curve = _find_opened(results, is_complete=not cells.missing)
     has_differences = base is not None and len(results.labels) > 1 and len(sweep.queries) > 1
     with st.container(key=BOARD):
@@ -605,8 +627,9 @@ def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
         sentences.append(f"What counts is the level that is set, grade {level} (Data, Relevant from).")
     if decision.is_pooled and decision.left_out and not decision.is_declared:
         sentences.append("Whether judgements are complete is declared on Data (Judgements).")
-    if len(cells.points) < len(sweep.decoders):
-        sentences.append(f"{len(cells.points):,} of {len(sweep.decoders):,} settings are measured so far.")
+    n_measured = sweep.count_measured(cells.points)
+    if n_measured < sweep.n_settings:
+        sentences.append(f"{n_measured:,} of {sweep.n_settings:,} settings are measured so far.")
     return " ".join(sentences)
 
 

@@ -29,7 +29,7 @@ from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.compute import DATE_ENTRY
-from engine.progress import counted
+from engine.progress import counted, rough_duration
 from engine.stages import methods
 from engine.values import digest_of
 from engine.wording import percent, signed, visible
@@ -47,6 +47,7 @@ def draw_verdict(
     remark: str,
     request: JudgingRequest | None = None,
     is_complete: bool = True,
+    all_seconds: float = 0.0,
 ) -> None:
     """Draw the verdict in two sentences, and buttons to use, export, share and confirm it.
 
@@ -54,7 +55,7 @@ def draw_verdict(
     chart, the sentences follow in the browser. chart: the frontier on the card, one picture of the verdict; data: of
     `build_verdict_data`; other_split: whose queries can confirm the choice, None for none; remark: on what is missing;
     request: documents whose judgements would give another candidate, None for none; is_complete: nothing remains to
-    be measured, so that using the choice is the next step
+    be measured, so that using the choice is the next step; all_seconds: that measuring the other decoders would take
     """
     with st.container(key=KEY, gap="xsmall"):
         if is_available():
@@ -86,14 +87,17 @@ def draw_verdict(
                     args=(request,),
                     help="Too many of the documents that the most promising setting returns have no judgement.",
                 )
-            scope_text = _draw_scope()
+            scope_text = _draw_scope(all_seconds)
             # The sentences after the headlines say on which queries it was chosen and confirmed.
             origin_sentences = decision.sentences[len(list_headlines(decision)) :]
             st.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))))
 
 
-def _draw_scope() -> str:
-    """Draw the button that compares all decoders, unless they are; return a sentence on how many are compared."""
+def _draw_scope(all_seconds: float) -> str:
+    """Draw the button that compares all decoders, unless they are; return a sentence on how many are compared.
+
+    all_seconds: that measuring the others would take
+    """
     specs, picked_names = methods("selector"), st.session_state.get(PICKED_KEY, ())
     # The baseline, the first of the registry, is always among them and cannot be recommended.
     names = {name for name in picked_names if name in specs} - {next(iter(specs))}
@@ -101,7 +105,8 @@ def _draw_scope() -> str:
         return ""
     # The headline says "no setting" or "you can be": a person must see of how many decoders that is said.
     why = "The verdict looks at the decoders that are chosen above."
-    st.button("Compare all decoders", key="tradeoff.all.verdict", on_click=selection.pick_all_decoders, help=why)
+    label = f"Compare all decoders · about {rough_duration(all_seconds)}"
+    st.button(label, key="tradeoff.all.verdict", on_click=selection.compare_all_decoders, help=why)
     return f"Compared: {len(names):,} of {counted(len(specs) - 1, 'decoder')}."
 
 

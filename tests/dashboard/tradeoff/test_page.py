@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -133,6 +134,21 @@ def test_best_setting_of_each_decoder_has_its_gain_kept_share_and_chance(measure
     sure = [option for option in options if option.chance >= SURE_CHANCE]
     assert best["Best setting"][0] == f"● {max(sure, key=lambda option: option.gain).name}", "the sure one comes first"
     assert rows["MMR"]["Keeps 95%"] == "sure"
+
+
+def test_time_of_further_settings_is_that_of_the_last_ones_per_setting(monkeypatch):
+    loaded = pages.load()
+    monkeypatch.setattr(sweeps, "_PACES", {})
+    queries = loaded.dataset.judged("dev")
+    few = sweeps.Sweep(
+        loaded=loaded, decoders=(*grid("top_k"), *grid("vrsd")), queries=queries, vectors=None, k=10, metrics=(),
+        qrels=loaded.dataset.qrels["dev"], split="dev",
+    )  # fmt: skip
+    more = replace(few, decoders=(*few.decoders, *grid("nnn", 3)))
+    n_scores = len(loaded.space) * len(queries) * (len(more.decoders) - 2)
+    assert sweeps.estimate_seconds(more, few) == pytest.approx(n_scores / sweeps.FIRST_PACE)
+    sweeps._PACES[few.cells_key[:2]] = 1000.0
+    assert sweeps.estimate_seconds(more, few) == pytest.approx(n_scores / 1000) and not sweeps.estimate_seconds(few, few)
 
 
 def test_the_decoders_are_explores_and_all_others_wait_for_a_click():
@@ -361,8 +377,8 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     monkeypatch.setattr(sweeps, "MAX_UNASKED_SCORES", 0)
     app = tradeoff(**{"tradeoff.values": 3, "k": 7})
     assert pages.job_of(app, sweeps.SWEEP_PURPOSE) is None and not app.get("plotly_chart")
-    assert f"6 of 6 settings and every λ of 1 decoder to measure · {demo_counts()['dev']} queries" in pages.texts(app)
-    assert app.button(key="tradeoff.start").label == "Measure 6 settings"
+    assert f"5 of 5 settings and every λ of 1 decoder to measure · {demo_counts()['dev']} queries" in pages.texts(app)
+    assert app.button(key="tradeoff.start").label == "Measure 5 settings", "as Tune counts them"
     point = engine.sweep
 
     def until_two(*args, **asked):
@@ -378,8 +394,8 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     assert "tradeoff.use" not in pages.keys(app) and "so far" not in pages.texts(app), "no verdict before the end"
     assert pages.cancel_job(app, sweeps.SWEEP_PURPOSE).button(key="tradeoff.start").label == "Resume"
     kept = len(ids(figure(app)))
-    assert 2 <= kept < 6 and f"{6 - kept} of 6 settings" in pages.texts(app)
-    assert f"{kept} of 6 settings are measured so far." in pages.texts(app) and headline_of(app)
+    assert 2 <= kept < 6 and f"{6 - kept} of 5 settings" in pages.texts(app)
+    assert f"{kept - 1} of 5 settings are measured so far." in pages.texts(app) and headline_of(app)
     primary = {button.key for button in app.button if button.proto.type == "primary"}
     assert "tradeoff.start" in primary and "tradeoff.use" not in primary, "one next step"
     before = headline_of(app)
@@ -608,6 +624,11 @@ def test_verdict_says_how_many_decoders_it_compares_and_offers_all(monkeypatch):
     others = list(engine.methods("selector"))[1:]
     assert f"Compared: 2 of {len(others)} decoders." in pages.texts(app)
     monkeypatch.setattr(sweeps, "is_small", lambda sweep: False)
+    # The label names the time, and one click measures.
+    assert re.fullmatch(r"Compare all decoders · about \d+ (s|min)", app.button(key="tradeoff.all.verdict").label)
     app = pages.press(app, "tradeoff.all.verdict")
+    job = pages.job_of(app, sweeps.SWEEP_PURPOSE)
+    assert job is not None and "tradeoff.start" not in pages.keys(app)
+    pages.cancel_job(app, sweeps.SWEEP_PURPOSE)
     assert app.session_state["tradeoff.decoders"] == list(engine.methods("selector"))
     assert "Compared: " not in pages.texts(app) and "tradeoff.all.verdict" not in pages.keys(app)
