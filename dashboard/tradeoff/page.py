@@ -24,6 +24,7 @@ from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders, restore
 from dashboard.session import tradeoff as settings
+from dashboard.session.choices import TRADEOFF, TUNE, PageChoice, describe_other_choice, remember_choice
 from dashboard.session.judging import JUDGE, build_request
 from dashboard.session.query import Question, corpus_key, find_first_split, find_max_k
 from dashboard.session.tradeoff import N_VALUES
@@ -432,11 +433,10 @@ def _draw_board(
             failed_text="Measuring ended early; what is finished is kept.",
         )
         is_quick, is_free = small and sweeps.is_small(sweep), jobs.find_blocker(sweeps.SWEEP_PURPOSE) is None
-        # Without a click: a short job that has not run yet, if no other one is in its way.
-        if is_quick and is_free and panel.job is None:
-            panel.start_job()
-        # A click on "Compare all decoders" has named its costs, so it needs no second one; behind another job it waits.
-        elif is_asked and (panel.job is None or not panel.job.is_active):
+        # Without a click: a short job that has not run yet, if no other one is in its way. "Compare all decoders" names
+        # the time and needs no second click; behind another job it waits.
+        starts_itself = is_quick and is_free and panel.job is None
+        if starts_itself or (is_asked and (panel.job is None or not panel.job.is_active)):
             panel.start_job()
         if (job := panel.job) is not None and job.is_active:
             _draw_measuring(job, draw_results)
@@ -531,9 +531,7 @@ class _Results:
         return point.point.label, value
 
 
-def _draw_results(
-    loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, all_seconds: float
-) -> None:
+def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, all_seconds: float) -> None:
     """Draw verdict, chart, tables and sets of the finished measurements; a click draws only these anew.
 
     x, y: names of the metrics on the axes; all_seconds: that measuring the decoders that are not chosen would take
@@ -553,7 +551,7 @@ def _draw_results(
     decision, base, verdict_data = results.decision, results.base, dict[str, Any]()
     _draw_uncounted(sweep, cells, results.refusal)
     if results.estimates is not None and decision is not None:
-        remark = _describe_limits(sweep, cells, decision)
+        remark = f"{_describe_limits(sweep, cells, decision)} {_describe_tuned(loaded, sweep, cells, decision)}".strip()
         # Beside the running job nothing else is measured.
         other_split = None if cells.running else _find_other_split(loaded, sweep)
         if other_split is not None and selection.is_asked_to_confirm(decision):
@@ -631,6 +629,18 @@ def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
     if n_measured < sweep.n_settings:
         sentences.append(f"{n_measured:,} of {sweep.n_settings:,} settings are measured so far.")
     return " ".join(sentences)
+
+
+def _describe_tuned(loaded: Loaded, sweep: Sweep, cells: Cells, decision: Decision) -> str:
+    """Describe what Tune chose for the same question in this session; "" without that, or on other axes."""
+    # Tune's goal with a bound is diversity, of which Recall is kept.
+    if (decision.objective, decision.metric) != (settings.X_METRIC, settings.Y_METRIC):
+        return ""
+    name = "no setting" if decision.sure is None else decision.sure.name
+    choice = PageChoice(name=name, n_queries=decision.queries, split=decision.split)
+    if not cells.missing:
+        remember_choice(loaded, TRADEOFF, sweep.k, decision.keep, choice)
+    return describe_other_choice(loaded, TUNE, sweep.k, decision.keep, choice)
 
 
 def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str) -> _Results:

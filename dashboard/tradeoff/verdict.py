@@ -16,6 +16,7 @@ from dashboard.components.picture import draw_svg
 from dashboard.services import trained
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
+from dashboard.session.choices import SCOPE_HELP
 from dashboard.session.judging import JudgingRequest
 from dashboard.session.tradeoff import PICKED_KEY, SHARE_KEY
 from dashboard.tradeoff import selection
@@ -90,7 +91,7 @@ def draw_verdict(
             scope_text = _draw_scope(all_seconds)
             # The sentences after the headlines say on which queries it was chosen and confirmed.
             origin_sentences = decision.sentences[len(list_headlines(decision)) :]
-            st.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))))
+            st.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))), help=SCOPE_HELP)
 
 
 def _draw_scope(all_seconds: float) -> str:

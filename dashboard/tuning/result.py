@@ -14,6 +14,14 @@ from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.services import trained
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
+from dashboard.session.choices import (
+    SCOPE_HELP,
+    TRADEOFF,
+    TUNE,
+    PageChoice,
+    describe_other_choice,
+    remember_choice,
+)
 from dashboard.session.judging import build_request, set_request
 from dashboard.tuning import budget_views
 from dashboard.tuning.request import TuningOutcome
@@ -105,6 +113,23 @@ def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
             details = f"What counts is the level that is set, grade {level} (Data, Relevant from). {details}".strip()
         for line in filter(None, [*outcome_lines, details]):
             st.text(visible(line))
+        if tuned.objective.constrained:
+            _draw_other_choice(loaded, tuned, name)
+
+
+def _draw_other_choice(loaded: Loaded, tuned: Tuned, name: str) -> None:
+    """Draw what Trade-off chose for the same question in this session, and why both may differ; name: of the choice."""
+    choice = PageChoice(
+        name="no other setting" if tuned.stays else name,
+        n_queries=tuned.queries if tuned.decision is None else tuned.decision.queries,
+        split=tuned.dev,
+        status=tuned.status if tuned.is_confirmed is not None else "",
+    )
+    question = tuned.k, tuned.objective.share
+    remember_choice(loaded, TUNE, *question, choice)
+    other_text = describe_other_choice(loaded, TRADEOFF, *question, choice)
+    own_text = f"Chosen on {tuned.dev}; Trade-off chooses on the queries that it shows."
+    st.caption(visible(other_text or own_text), help=SCOPE_HELP)
 
 
 def _draw_judge_button(loaded: Loaded, tuned: Tuned) -> None:

@@ -131,8 +131,8 @@ class Decision(Tabular):
 
         Columns: name, label (the decoder in full), choice ("sure", "bet" or ""), gain (of the objective, as a share),
         share_kept (of the baseline's metric), low and high (its 95 % interval), chance (of keeping the budget),
-        sure_share, judged, confirmed, confirmed_share, confirmed_low, confirmed_gain, confirmed_gain_low, is_left_out and
-        is_on_curve.
+        sure_share, judged, confirmed, confirmed_share, confirmed_low, confirmed_gain, confirmed_gain_low, is_left_out
+        and is_on_curve.
         """
         # The sure setting comes last, so that it counts where both are one.
         labels = {option.label: role for role, option in (("bet", self.bet), ("sure", self.sure)) if option is not None}

@@ -15,6 +15,7 @@ from dashboard.components import vendor
 from dashboard.services import query_vectors, sweeps
 from dashboard.services.jobs import Job, SessionJobs
 from dashboard.services.source import Source
+from dashboard.session.choices import TRADEOFF, TUNE, PageChoice, identify_data
 from dashboard.session.query import find_first_split
 from dashboard.tradeoff import page, selection
 from dashboard.widgets import runs
@@ -148,7 +149,8 @@ def test_time_of_further_settings_is_that_of_the_last_ones_per_setting(monkeypat
     n_scores = len(loaded.space) * len(queries) * (len(more.decoders) - 2)
     assert sweeps.estimate_seconds(more, few) == pytest.approx(n_scores / sweeps.FIRST_PACE)
     sweeps._PACES[few.cells_key[:2]] = 1000.0
-    assert sweeps.estimate_seconds(more, few) == pytest.approx(n_scores / 1000) and not sweeps.estimate_seconds(few, few)
+    assert sweeps.estimate_seconds(more, few) == pytest.approx(n_scores / 1000)
+    assert sweeps.estimate_seconds(few, few) == 0
 
 
 def test_the_decoders_are_explores_and_all_others_wait_for_a_click():
@@ -242,8 +244,25 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     confirmations = [sentence for sentence in decision.sentences if sentence.startswith("On test")]
     assert len(confirmations) == 2 and all(sentence in pages.texts(app) for sentence in confirmations)
     assert "tradeoff.confirm" not in pages.keys(app) and decision.sentences[0] in pages.texts(app)
+    is_denied = decision.sure.confirmed is False
+    assert app.button(key="tradeoff.use").proto.type == ("secondary" if is_denied else "primary")
+    first_row = pages.first_table(app, "Best setting").set_index("ILAD").to_dict("index")
+    certainty = "looked sure on dev, not on test" if is_denied else "sure"
+    assert certainty in {row["Keeps 95%"] for row in first_row.values()}
     app.slider(key=selection.SHARE_KEY).set_value(0.9).run()
     assert "tradeoff.confirm" in pages.keys(app) and "On test" not in pages.texts(app)
+
+
+def test_what_tune_chose_for_the_same_question_is_named_beside_the_choice():
+    tuned = PageChoice(name="MMR · λ 0.88", n_queries=59, split="half", status="not confirmed on test")
+    for share, is_named in ((0.95, True), (0.9, False)):
+        app = measured(choices={(TUNE, identify_data(pages.load()), 10, share): tuned})
+        n_queries = demo_counts()["dev"]
+        text = "Tune, on 59 queries of half: MMR · λ 0.88, not confirmed on test; this page chooses on "
+        assert (f"{text}{n_queries} queries of dev." in pages.texts(app)) == is_named
+    assert "Tune chooses on a split of its own" in helps(app)
+    (choice,) = [each for (page_name, *_), each in app.session_state["choices"].items() if page_name == TRADEOFF]
+    assert (choice.n_queries, choice.split) == (n_queries, "dev") and choice.name in headline_of(app)[0]
 
 
 def test_choices_and_sentences_of_every_budget_go_to_the_browser(live_views, measurements):
