@@ -256,8 +256,7 @@ def build_envelope(chart: FrontierChart) -> dict[str, Any] | None:
 
     Return None for a single decoder, which needs none, and where the chart leaves it out.
     """
-    n_methods = len({point.point.method for point in chart.frontier.points if point is not chart.base})
-    if n_methods < 2 or not chart.has_envelope:
+    if not has_envelope_line(chart):
         return None
     is_time = chart.frontier.x == TIME_AXIS
     places = [(point.x, point.y * chart.unit) for point in chart.frontier.points]
@@ -266,6 +265,25 @@ def build_envelope(chart: FrontierChart) -> dict[str, Any] | None:
     look = {"color": translucent(chart.ink, ENVELOPE_OPACITY), "width": 1, "shape": "hv" if is_time else "vh"}
     options = {"hoverinfo": "skip", "showlegend": False, "name": "best of all"}
     return {"x": xs, "y": ys, "mode": "lines", "line": look} | options
+
+
+def has_envelope_line(chart: FrontierChart) -> bool:
+    """Return True if the best of all settings is drawn: the chart wants it, and there are several decoders."""
+    methods_beside_base = {point.point.method for point in chart.frontier.points if point is not chart.base}
+    return chart.has_envelope and len(methods_beside_base) > 1
+
+
+def describe_marks(chart: FrontierChart) -> list[str]:
+    """Describe what widths, strips, steps and shades of a chart mean, in parts of a legend of one line."""
+    parts = []
+    if chart.estimates is not None:
+        parts.append("width and opacity: chance to keep the budget")
+    decision = chart.decision
+    if decision is not None and chart.relative and (decision.sure or decision.bet):
+        parts.append("strip: 95% interval of what a choice keeps, grey below the budget")
+    if has_envelope_line(chart):
+        parts.append("thin step: best of all")
+    return [*parts, "shade: below the budget"] if chart.floor is not None else parts
 
 
 def has_exact_lines(frontier: Frontier, exact_curves: Collection[Curve]) -> bool:

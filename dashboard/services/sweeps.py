@@ -21,7 +21,7 @@ from engine.evaluation.exact_frontier import exact_frontier, list_path_decoders,
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.compute import digest_sources
 from engine.evaluation.sweep.store import Store, cached_file
-from engine.evaluation.sweep.sweep import stored_cells
+from engine.evaluation.sweep.sweep import count_missing_cells, stored_cells
 from engine.values import Embeddings, Qrels, Queries
 
 SWEEP_PURPOSE = "tradeoff"
@@ -222,8 +222,17 @@ def is_small(sweep: Sweep) -> bool:
 
 
 def estimate_seconds(sweep: Sweep, measured: Sweep) -> float:
-    """Estimate how long a sweep takes beyond the part of it that is measured, at the pace of the last one here."""
+    """Estimate how long a sweep takes beyond the part of it that is measured, at the pace of the last one here.
+
+    Return 0 if all of its settings are stored.
+    """
     n_settings = max(0, len(sweep.decoders) - len(measured.decoders))
+    if sweep.cells_key in _CELLS:
+        n_settings = 0
+    elif sweep.vectors is not None:
+        n_settings = min(n_settings, count_missing_cells(**sweep.arguments(), store=open_store()))
+    if not n_settings:
+        return 0.0
     n_curves = max(0, len(sweep.exact_decoders) - len(measured.exact_decoders))
     n_scores = sweep.n_scores / len(sweep.decoders) * (n_settings + CURVE_SETTINGS * n_curves)
     return n_scores / _PACES.get(sweep.cells_key[:2], FIRST_PACE)
@@ -254,7 +263,7 @@ def _measure_part(sweep: Sweep, job: Job) -> None:
         job.report(max(0, n_done - 1), n_total - 1, f"settings measured{by_text}")
 
     cell_store = open_store()
-    _, n_missing = stored_cells(**sweep.arguments(), store=cell_store)
+    n_missing = count_missing_cells(**sweep.arguments(), store=cell_store)
     start_time = time.perf_counter()
     for cell in engine.sweep(**sweep.arguments(), store=cell_store, progress=report, stop=job.stop):
         # The page draws people's cells as they come; a model's only correct them.

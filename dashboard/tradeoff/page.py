@@ -11,7 +11,14 @@ import streamlit as st
 
 import engine
 from dashboard.charts.figure import read_column
-from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, find_curve, has_exact_lines, plot_frontier
+from dashboard.charts.frontier import (
+    NO_LINES_TEXT,
+    FrontierChart,
+    describe_marks,
+    find_curve,
+    has_exact_lines,
+    plot_frontier,
+)
 from dashboard.charts.frontier_panels import plot_panels
 from dashboard.charts.palette import method_style
 from dashboard.charts.verdict_data import build_verdict_data
@@ -550,24 +557,24 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         return
     decision, base, verdict_data = results.decision, results.base, dict[str, Any]()
     _draw_uncounted(sweep, cells, results.refusal)
-    if results.estimates is not None and decision is not None:
+    if (estimates := results.estimates) is not None and decision is not None:
         remark = f"{_describe_limits(sweep, cells, decision)} {_describe_tuned(loaded, sweep, cells, decision)}".strip()
         # Beside the running job nothing else is measured.
         other_split = None if cells.running else _find_other_split(loaded, sweep)
         if other_split is not None and selection.is_asked_to_confirm(decision):
-            decision = _confirm(loaded, sweep, results.estimates, decision, other_split)
+            decision = _confirm(loaded, sweep, estimates, decision, other_split)
             results = replace(results, decision=decision)
         chart = FrontierChart(
             frontier=results.frontier,
             dark=False,
             share=decision.keep,
-            estimates=results.estimates,
+            estimates=estimates,
             exact=results.exact,
         )
         # Both parts of the verdict, above the board and in it, show the same choices at every budget.
-        verdict_data = build_verdict_data(results.estimates, decision, is_dark())
+        verdict_data = build_verdict_data(estimates, decision, is_dark())
         runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
-        request = build_request(loaded, results.estimates, decision.keep, runs_by_label)
+        request = build_request(loaded, estimates, decision.keep, runs_by_label)
         verdict.draw_verdict(
             loaded, chart, decision, verdict_data, other_split, remark, request, not cells.missing, all_seconds
         )
@@ -921,7 +928,7 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
     figure = plot_panels(chart) if as_panels else plot_frontier(chart)
     picked = plot(figure, key, file=file, label=chart_label, on_adjust=on_drag)
     n_available = len(_get_labelled(loaded)[2])
-    caption, details = _describe_chart(results, n_available, has_exact_lines(points, results.exact))
+    caption, details = _describe_chart(results, n_available, chart)
     st.caption(caption, help=details)
     clicks_key = f"tradeoff.clicks.{as_panels}"
     # The component repeats its last click in every run: only a new count is a new click.
@@ -948,11 +955,11 @@ def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragge
             st.session_state[settings.SCRUBBED_KEY] = dragged_value
 
 
-def _describe_chart(results: _Results, n_available: int, has_exact: bool) -> tuple[str, str]:
+def _describe_chart(results: _Results, n_available: int, chart: FrontierChart) -> tuple[str, str]:
     """Return the caption below the chart, and the statistical details behind its help icon.
 
     results: what the chart draws; n_available: number of labelled queries, of which a sample may be measured;
-    has_exact: True if a curve is drawn at every value of its parameter
+    chart: how it is drawn
     """
     curves, sweep = results.frontier, results.sweep
     is_time = curves.x == TIME_AXIS
@@ -963,11 +970,10 @@ def _describe_chart(results: _Results, n_available: int, has_exact: bool) -> tup
         parts[0] += ", those with both metrics at every setting"
     if n_available > len(sweep.queries):
         parts[0] += f", drawn at random from {n_available:,}"
-    if results.estimates is not None:
-        known_text = ", where it is known so far" if results.cells.running else ""
-        parts += [f"width and opacity: chance to keep the budget{known_text}"]
+    parts += describe_marks(chart)
+    parts += ["chances are those known so far"] if results.estimates is not None and results.cells.running else []
     parts += [NO_LINES_TEXT] if is_time else []
-    parts += ["line: every λ"] if has_exact else []
+    parts += ["line: every λ"] if has_exact_lines(curves, results.exact) else []
     parts += ["click a point to see its results"]
     details = [
         "Chances hold for other queries of the same kind. They are calibrated by samples of the queries in which the "

@@ -97,7 +97,7 @@ def draw_verdict(
 def _draw_scope(all_seconds: float) -> str:
     """Draw the button that compares all decoders, unless they are; return a sentence on how many are compared.
 
-    all_seconds: that measuring the others would take
+    all_seconds: that measuring the others would take, 0 if they are measured
     """
     specs, picked_names = methods("selector"), st.session_state.get(PICKED_KEY, ())
     # The baseline, the first of the registry, is always among them and cannot be recommended.
@@ -106,7 +106,8 @@ def _draw_scope(all_seconds: float) -> str:
         return ""
     # The headline says "no setting" or "you can be": a person must see of how many decoders that is said.
     why = "The verdict looks at the decoders that are chosen above."
-    label = f"Compare all decoders · about {rough_duration(all_seconds)}"
+    time_text = f" · about {rough_duration(all_seconds)}" if all_seconds else ""
+    label = f"Compare all decoders{time_text}"
     st.button(label, key="tradeoff.all.verdict", on_click=selection.compare_all_decoders, help=why)
     return f"Compared: {len(names):,} of {counted(len(specs) - 1, 'decoder')}."
 
@@ -278,7 +279,8 @@ def _format_certainty(option: Option, decision: Decision) -> str:
         return "too few judged"
     # The list of all settings does not know what another split says of the choice among them.
     if decision.sure is not None and option.label == decision.sure.label and (denial := describe_denied_role(decision)):
-        return denial
+        # In two lines, so that the column stays narrow.
+        return denial.replace(", ", ",\n")
     return "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
 
 

@@ -87,6 +87,7 @@ class Verdict {
     // An interval and a chance of the same percentage must not read as two claims on one number.
     chance.textContent = `chance to keep ${Number(value.toFixed(1))}% of ${this.component.data.metric}: ${n} in ${N_SQUARES}`;
     squares.setAttribute("aria-label", chance.textContent);
+    squares.title = `Coloured: in how many of ${N_SQUARES} samples of such queries it is expected to keep that`;
   }
 
   end() {
