@@ -57,7 +57,9 @@ def describe_other_choice(loaded: Loaded, page: str, k: int, share: float, choic
         return ""
     status = f", {other.status}" if other.status else ""
     other_text, own_text = map(_describe_queries, (other, choice))
-    return f"{page}, on {other_text}: {other.name}{status}; this page chooses on {own_text}."
+    # Of the same queries only the decoders that are compared can make a difference.
+    scope = "the same ones, among its own decoders" if own_text == other_text else own_text
+    return f"{page}, on {other_text}: {other.name}{status}; this page chooses on {scope}."
 
 
 def _describe_queries(choice: PageChoice) -> str:

@@ -218,6 +218,9 @@ def test_what_tradeoff_chose_for_the_same_question_is_named_beside_the_choice(ou
     chosen = PageChoice(name="VRSD", n_queries=7, split="test")
     app = shown(outcomes, choices={(TRADEOFF, identify_data(pages.load()), 10, 0.95): chosen})
     assert "Trade-off, on 7 queries of test: VRSD; this page chooses on 20 queries of dev." in pages.texts(app)
+    same = PageChoice(name="VRSD", n_queries=20, split="dev")
+    app = shown(outcomes, choices={(TRADEOFF, identify_data(pages.load()), 10, 0.95): same})
+    assert "this page chooses on the same ones, among its own decoders." in pages.texts(app)
 
 
 def test_one_target_after_the_other_and_the_files(outcomes):
