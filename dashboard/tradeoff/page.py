@@ -155,10 +155,8 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     with axes:
         x, y = _draw_axes(sweep)
     # Only the decoders chosen in Explore and the baseline, the first registered one, are measured without a click.
-    baseline_name = next(iter(methods("selector")))
-    starts_unasked = {*decoders.list_chosen(), baseline_name}.issuperset(names)
-    all_decoders, _ = _list_decoders(loaded.space, [*methods("selector")], scorers, values, _get_depth(question))
-    all_seconds = sweeps.estimate_seconds(replace(sweep, decoders=all_decoders), sweep)
+    starts_unasked = {*decoders.list_chosen(), next(iter(methods("selector")))}.issuperset(names)
+    all_seconds = _estimate_all_decoders(sweep, scorers, values, _get_depth(question))
     _draw_board(loaded, question, sweep, x, y, starts_unasked, all_seconds)
 
 
@@ -281,6 +279,12 @@ def _build_sweep(
         loaded=loaded, decoders=measured, queries=queries, vectors=vectors, qrels=qrels, split=split, k=k,
         metrics=metrics, source=source, duplicate_threshold=threshold,
     )  # fmt: skip
+
+
+def _estimate_all_decoders(sweep: Sweep, scorers: list[Scorer], values: int, depth: int | None) -> float:
+    """Estimate the seconds that measuring every other decoder would take beyond a sweep; 0 if they are measured."""
+    all_decoders, _ = _list_decoders(sweep.loaded.space, list(methods("selector")), scorers, values, depth)
+    return sweeps.estimate_seconds(replace(sweep, decoders=all_decoders), sweep)
 
 
 def _get_depth(question: Question | None) -> int | None:
@@ -555,29 +559,9 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         st.info("No setting has both metrics. Choose another axis.", icon=":material/info:")
         st.text(error.finding)
         return
-    decision, base, verdict_data = results.decision, results.base, dict[str, Any]()
     _draw_uncounted(sweep, cells, results.refusal)
-    if (estimates := results.estimates) is not None and decision is not None:
-        remark = f"{_describe_limits(sweep, cells, decision)} {_describe_tuned(loaded, sweep, cells, decision)}".strip()
-        # Beside the running job nothing else is measured.
-        other_split = None if cells.running else _find_other_split(loaded, sweep)
-        if other_split is not None and selection.is_asked_to_confirm(decision):
-            decision = _confirm(loaded, sweep, estimates, decision, other_split)
-            results = replace(results, decision=decision)
-        chart = FrontierChart(
-            frontier=results.frontier,
-            dark=False,
-            share=decision.keep,
-            estimates=estimates,
-            exact=results.exact,
-        )
-        # Both parts of the verdict, above the board and in it, show the same choices at every budget.
-        verdict_data = build_verdict_data(estimates, decision, is_dark())
-        runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
-        request = build_request(loaded, estimates, decision.keep, runs_by_label)
-        verdict.draw_verdict(
-            loaded, chart, decision, verdict_data, other_split, remark, request, not cells.missing, all_seconds
-        )
+    results, verdict_data = _draw_verdict(loaded, results, cells, all_seconds)
+    decision, base = results.decision, results.base
     opened, curve = _find_opened(results, is_complete=not cells.missing)
     has_differences = base is not None and len(results.labels) > 1 and len(sweep.queries) > 1
     with st.container(key=BOARD):
@@ -604,6 +588,35 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         order = () if base is None else differences.order_queries(sweep, results.frontier, base, opened.cell, y)
         draw_sets = partial(point_sets.draw_sets, has_use=not _is_choice(opened, decision))
         draw_sets(loaded, question, sweep, results.frontier, opened, curve, order)
+
+
+def _draw_verdict(
+    loaded: Loaded, results: _Results, cells: Cells, all_seconds: float
+) -> tuple[_Results, dict[str, Any]]:
+    """Draw the verdict, after what another split says of it if that was asked for.
+
+    Return the results with the decision that was drawn, and what the browser draws of it, {} without a decision.
+    cells: without other systems; all_seconds: that measuring the decoders that are not chosen would take
+    """
+    sweep, estimates, decision = results.sweep, results.estimates, results.decision
+    if estimates is None or decision is None:
+        return results, {}
+    remark = f"{_describe_limits(sweep, cells, decision)} {_describe_tuned(loaded, sweep, cells, decision)}".strip()
+    # Beside the running job nothing else is measured.
+    other_split = None if cells.running else _find_other_split(loaded, sweep)
+    if other_split is not None and selection.is_asked_to_confirm(decision):
+        decision = _confirm(loaded, sweep, estimates, decision, other_split)
+    chart = FrontierChart(
+        frontier=results.frontier, dark=False, share=decision.keep, estimates=estimates, exact=results.exact
+    )
+    # Both parts of the verdict, above the board and in it, show the same choices at every budget.
+    verdict_data = build_verdict_data(estimates, decision, is_dark())
+    runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
+    request = build_request(loaded, estimates, decision.keep, runs_by_label)
+    verdict.draw_verdict(
+        loaded, chart, decision, verdict_data, other_split, remark, request, not cells.missing, all_seconds
+    )
+    return replace(results, decision=decision), verdict_data
 
 
 def _is_choice(opened: OpenSetting, decision: Decision | None) -> bool:

@@ -38,7 +38,7 @@ from engine.evaluation.sweep.cell import Cell, decoder_from_json
 from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_frame, format_csv
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
 from engine.evaluation.tuning.tune import REPORTED_METRICS
-from engine.evaluation.tuning.tuned import Tuned, compare_on_dev, suggest_next_step
+from engine.evaluation.tuning.tuned import Tuned, compare_on_dev, has_notable_gain, suggest_next_step
 from engine.stages import methods
 from engine.wording import percent, visible
 
@@ -90,7 +90,7 @@ def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
     with st.container(border=True, key="tune-verdict"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             # A confirmed gain that hardly matters is no success to be seen in green.
-            is_success = tuned.is_confirmed if tuned.has_notable_gain or not tuned.is_confirmed else None
+            is_success = tuned.is_confirmed if has_notable_gain(tuned) or not tuned.is_confirmed else None
             colour = STATUS_COLOURS[is_success]
             status = f'<span style="color: {colour}">{escape(visible(tuned.status))}</span>'
             # The heading is HTML, so the name and the status are escaped.

@@ -72,7 +72,7 @@ class Option(OneLine):
 
     @property
     def confirmation(self) -> str:
-        """What the other split says of it, such as "confirmed"; "" where it was not measured there."""
+        """Verdict of the other split on it, such as "confirmed"; "" where it was not measured there."""
         if self.confirmed is None:
             return ""
         return describe_confirmation(self.confirmed, self.confirmed_gain, self.confirmed_gain_low)

@@ -155,25 +155,7 @@ class Tuned(OneLine):
             return f"stays, as no other is sure to keep {100 * self.objective.share:g}% on {self.dev}"
         if self.test is None or self.is_confirmed is None:
             return f"measured on {self.dev} only" if self.test is None else f"measured on {self.test}"
-        return describe_confirmation(self.is_confirmed, *self._gain_on_test, self.test)
-
-    @property
-    def has_notable_gain(self) -> bool:
-        """True unless what the choice gains on test is small, less than 1% of the baseline's mean, or not certain."""
-        return is_notable(*self._gain_on_test)
-
-    @property
-    def _gain_on_test(self) -> tuple[float | None, float | None]:
-        """The choice's gain on test as a share of the baseline's mean, and the lower end of its 95% interval."""
-        if self.decision is not None:
-            options = (self.decision.sure, self.decision.bet)
-            option = next((option for option in options if option and option.label == self.chosen.label), None)
-            return (None, None) if option is None else (option.confirmed_gain, option.confirmed_gain_low)
-        row = self.winner_gain
-        # Of a baseline without any of the metric there is no share.
-        if row is None or row.baseline_mean <= 0:
-            return None, None
-        return row.difference / row.baseline_mean, None if row.low is None else row.low / row.baseline_mean
+        return describe_confirmation(self.is_confirmed, *_find_gain_on_test(self), self.test)
 
     @property
     def outcome(self) -> str:
@@ -269,6 +251,24 @@ def _count_settings(candidates: Sequence[Candidate]) -> str:
 def average_outcome(tuned: Tuned) -> tuple[dict[str, float], dict[str, float]]:
     """Return metric → mean of the choice, and of the baseline, over common queries: on test, else on dev."""
     return _average_on_common(tuned.chosen_test or tuned.chosen, tuned.base_test or tuned.base, tuned.objective)
+
+
+def has_notable_gain(tuned: Tuned) -> bool:
+    """Return True unless the choice's gain on test is small, below 1% of the baseline's mean, or not certain."""
+    return is_notable(*_find_gain_on_test(tuned))
+
+
+def _find_gain_on_test(tuned: Tuned) -> tuple[float | None, float | None]:
+    """Return the choice's gain on test as a share of the baseline's mean, and the lower end of its 95% interval."""
+    if tuned.decision is not None:
+        options = (tuned.decision.sure, tuned.decision.bet)
+        option = next((option for option in options if option and option.label == tuned.chosen.label), None)
+        return (None, None) if option is None else (option.confirmed_gain, option.confirmed_gain_low)
+    row = tuned.winner_gain
+    # Of a baseline without any of the metric there is no share.
+    if row is None or row.baseline_mean <= 0:
+        return None, None
+    return row.difference / row.baseline_mean, None if row.low is None else row.low / row.baseline_mean
 
 
 def _select_winner_rows(tuned: Tuned) -> list[Comparison]:
