@@ -209,6 +209,26 @@ def test_panels_are_the_default_from_four_decoders_and_their_budget_is_dragged(p
     assert read_verdict(page) != first_verdict and len(sent) == n_sent_before
     page.mouse.up()
     until(page, lambda: len(sent) == n_sent_before + 1)
+    assert_confirmation_is_said_at_its_budget_alone(page)
+
+
+def assert_confirmation_is_said_at_its_budget_alone(page):
+    """Confirm the choice on the other split; what that denies is no longer called sure, until the budget changes."""
+    # The slider beside the chart shows the budget once the page is drawn for it: a click before asks about the last one.
+    share = f"{page.evaluate(LINE):g}%"
+    until(page, lambda: share in page.get_by_test_id("stSlider").filter(has_text="Keep at least").inner_text())
+    wait_until_measured(page)
+    page.get_by_role("button", name="Confirm on test").click()
+    page.get_by_text(re.compile(r"On test \(\d+ queries\)")).first.wait_for(timeout=WAIT)
+    idle(page)
+    is_denied = page.locator(".sentence:visible").first.inner_text().startswith("On dev ")
+    role = page.locator(".choice:visible .role").first.inner_text()
+    assert role == ("Looked sure on dev, not on test" if is_denied else "Sure")
+    labels = page.locator(".frontier-choice").all_inner_texts()
+    assert ("looked sure" in labels) == is_denied
+    page.get_by_role("slider", name="Budget").press("ArrowDown")
+    assert page.locator(".choice:visible .role").first.inner_text() == "Sure"
+    assert page.locator(".sentence:visible").first.inner_text().startswith("You can ")
 
 
 def test_a_choice_and_a_row_open_their_settings_and_the_row_widens_its_decoders_lines(page, server):
