@@ -65,7 +65,7 @@ from engine.evaluation.statistics import RESAMPLES, ComparisonsByMetric, compare
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.sweep import grid
 from engine.judging.corrected import PairedJudgements
-from engine.progress import counted
+from engine.progress import counted, rough_duration
 from engine.space import Space
 from engine.stages import Scorer, methods
 from engine.values import Embeddings, Qrels, Queries
@@ -491,6 +491,10 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
     if sweep.model is not None and cells.model is None:
         parts += [] if parts else ["all settings"]
         size_text += visible(f", and the {len(sweep.model.queries):,} queries that {sweep.model.judge} graded")
+    measured_labels = {sweep.baseline.label, *read_column(cells.points, "label")}
+    measured = tuple(decoder for decoder in sweep.decoders if decoder.label in measured_labels)
+    if seconds := sweeps.estimate_seconds(sweep, replace(sweep, decoders=measured)):
+        size_text += f" · about {rough_duration(seconds)}"
     has_vectors = all(part.vectors is not None for part in sweep.parts)
     cost_text = "" if has_vectors else " The queries have to be embedded first."
     if sweep.n_pairs:

@@ -214,7 +214,7 @@ def test_panels_are_the_default_from_four_decoders_and_their_budget_is_dragged(p
 
 def assert_confirmation_is_said_at_its_budget_alone(page):
     """Confirm the choice on the other split; what that denies is no longer called sure, until the budget changes."""
-    # The slider beside the chart shows the budget once the page is drawn for it: a click before asks about the last one.
+    # A click before the page is drawn for the new budget would ask about the last one.
     share = f"{page.evaluate(LINE):g}%"
     until(page, lambda: share in page.get_by_test_id("stSlider").filter(has_text="Keep at least").inner_text())
     wait_until_measured(page)

@@ -380,6 +380,7 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     app = tradeoff(**{"tradeoff.values": 3, "k": 7})
     assert pages.job_of(app, sweeps.SWEEP_PURPOSE) is None and not app.get("plotly_chart")
     assert f"5 of 5 settings and every λ of 1 decoder to measure · {demo_counts()['dev']} queries" in pages.texts(app)
+    assert re.search(r"documents · about \d+ s\.", pages.texts(app))
     assert app.button(key="tradeoff.start").label == "Measure 5 settings", "as Tune counts them"
     point = engine.sweep
 
