@@ -129,7 +129,8 @@ def _draw_other_choice(loaded: Loaded, tuned: Tuned, name: str) -> None:
     remember_choice(loaded, TUNE, *question, choice)
     other_text = describe_other_choice(loaded, TRADEOFF, *question, choice)
     own_text = f"Chosen on {tuned.dev}; Trade-off chooses on the queries that it shows."
-    st.caption(visible(other_text or own_text), help=SCOPE_HELP)
+    # Names of splits are not ours: a text is never read as Markdown.
+    st.text(visible(other_text or own_text), help=SCOPE_HELP)
 
 
 def _draw_judge_button(loaded: Loaded, tuned: Tuned) -> None:
