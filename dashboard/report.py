@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.differences import plot_strata
-from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, has_exact_lines, plot_named_budget
+from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, describe_marks, has_exact_lines, plot_named_budget
 from dashboard.charts.html import escape_html, format_chart, format_page, format_table
 from dashboard.charts.parameters import plot_heat_map
 from engine.cli.finished_sweep import FinishedSweep, OtherSystems, StratifiedSweep
 from engine.cli.output import echo, write_text
 from engine.errors import ParamError
 from engine.evaluation.curve import Curve
-from engine.evaluation.decide import OptionEstimates, decide_for_report, estimate_on_axes
+from engine.evaluation.decide import decide_for_report, estimate_on_axes
 from engine.evaluation.decision import Decision
-from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, frontier
+from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, frontier
 from engine.evaluation.heat_map import heat_map
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import compare, describe_comparison, summarize_comparisons
@@ -88,7 +88,7 @@ def build_page(
         *_format_summary(cells, decision, k, study),
         f"<p>{escape_html(summarize_comparisons(rows))}</p>",
         format_chart(plot_named_budget(chart), with_library=True),
-        f'<p class="note">{_describe_chart(curve, estimates, has_exact_lines(curve, exact))}</p>',
+        f'<p class="note">{_describe_chart(chart, has_exact_lines(curve, exact))}</p>',
         "<h2>All settings</h2>",
         _format_table(table),
         *(_format_strata(strata, f"{METRICS[up].title}@{k}") if strata else ()),
@@ -135,16 +135,16 @@ def _format_summary(cells: Sequence[Any], decision: Decision | None, k: int, stu
     return parts
 
 
-def _describe_chart(points: Frontier, estimates: OptionEstimates | None, has_exact: bool) -> str:
+def _describe_chart(chart: FrontierChart, has_exact: bool) -> str:
     """Describe in HTML what the chart shows and how its numbers were computed.
 
-    estimates: chances to keep a share of the baseline's metric, which the points' widths show, None if all are drawn
-    alike; has_exact: True if a line is exact, measured at every λ
+    has_exact: True if a line is exact, measured at every λ
     """
-    sentences = []
-    if estimates is not None:
+    points, sentences = chart.frontier, list[str]()
+    if chart.estimates is not None:
         sentences.append(f"Width and opacity: chance to keep {percent(KEPT_SHARE.default)}, the choice allowed for.")
-        sentences.append("A double click shows what keeps less.")
+        marks = [f"{part[:1].upper()}{part[1:]}." for part in describe_marks(chart) if not part.startswith("width")]
+        sentences += [*marks, "A double click shows what keeps less."]
     if points.x == TIME_AXIS:
         sentences.append(f"{NO_LINES_TEXT[:1].upper()}{NO_LINES_TEXT[1:]}.")
     if has_exact:

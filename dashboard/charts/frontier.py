@@ -52,15 +52,16 @@ VEIL_OPACITY, STRIP_OPACITY = 0.05, 0.45
 """Opacity of the area below the budget, the smallest y that a setting must keep, and of the two choices' intervals."""
 SEGMENTS = 20
 """Pieces of an exact curve that have a width of their own."""
-MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY = 1.25, 5.0, 0.2
-"""A line's width in pixels and its opacity, at a chance of 0, and the width that a chance of 1 adds."""
-UNKNOWN_OPACITY = 0.6
+MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY, MIN_DARK_OPACITY = 1.25, 5.0, 0.2, 0.55
+"""A line's width in pixels and its opacity, at a chance of 0, and the width that a chance of 1 adds. On a dark page a
+colour that is as pale as on a light one cannot be told from the ground."""
+UNKNOWN_OPACITY = 0.7
 """Opacity of a line of which no chance is known."""
 RING_PX, STRIP_PX = 9, 4
 """Radius of the ring and half the width of the strip at a choice."""
 BUDGET_STEP = 0.005
 """Distance of two budgets, shares of the baseline's y to keep, that can be chosen."""
-ENVELOPE_OPACITY = 0.4
+ENVELOPE_OPACITY = 0.55
 """Opacity of the envelope, the best y at each x or further right."""
 LINE_STEP_PX = 6
 """Distance of the positions along a line that labels should not cover."""
@@ -68,6 +69,8 @@ OVERLAP_PX = 16
 """Distance below which two symbols overlap."""
 NO_LINES_TEXT = "no lines between points: only measured settings have a time"
 AXIS_TITLES = {"ilad": "Diversity (ILAD@{k})", TIME_AXIS: "milliseconds a query"}
+DENIED_ROLE = "looked sure"
+"""Role of the sure setting on charts where another split does not confirm it."""
 BUDGET_SHAPE, VEIL_SHAPE = "budget", "veil"
 """Names of the shapes that the browser draws itself where the budget can be dragged."""
 
@@ -95,6 +98,7 @@ class FrontierChart:
     is_muted: bool = False  # True to draw every decoder in grey
     is_partial: bool = False  # True while settings are measured: lines of which no chance is known are thin
     has_envelope: bool = True  # False to leave out the best of all decoders together
+    is_denied: bool = False  # True if another split does not confirm the sure setting of this budget
 
     @cached_property
     def base(self) -> FrontierPoint | None:
@@ -252,8 +256,7 @@ def build_envelope(chart: FrontierChart) -> dict[str, Any] | None:
 
     Return None for a single decoder, which needs none, and where the chart leaves it out.
     """
-    n_methods = len({point.point.method for point in chart.frontier.points if point is not chart.base})
-    if n_methods < 2 or not chart.has_envelope:
+    if not has_envelope_line(chart):
         return None
     is_time = chart.frontier.x == TIME_AXIS
     places = [(point.x, point.y * chart.unit) for point in chart.frontier.points]
@@ -262,6 +265,25 @@ def build_envelope(chart: FrontierChart) -> dict[str, Any] | None:
     look = {"color": translucent(chart.ink, ENVELOPE_OPACITY), "width": 1, "shape": "hv" if is_time else "vh"}
     options = {"hoverinfo": "skip", "showlegend": False, "name": "best of all"}
     return {"x": xs, "y": ys, "mode": "lines", "line": look} | options
+
+
+def has_envelope_line(chart: FrontierChart) -> bool:
+    """Return True if the best of all settings is drawn: the chart wants it, and there are several decoders."""
+    methods_beside_base = {point.point.method for point in chart.frontier.points if point is not chart.base}
+    return chart.has_envelope and len(methods_beside_base) > 1
+
+
+def describe_marks(chart: FrontierChart) -> list[str]:
+    """Describe what widths, strips, steps and shades of a chart mean, in parts of a legend of one line."""
+    parts = []
+    if chart.estimates is not None:
+        parts.append("width and opacity: chance to keep the budget")
+    decision = chart.decision
+    if decision is not None and chart.relative and (decision.sure or decision.bet):
+        parts.append("strip: 95% interval of what a choice keeps, grey below the budget")
+    if has_envelope_line(chart):
+        parts.append("thin step: best of all")
+    return [*parts, "shade: below the budget"] if chart.floor is not None else parts
 
 
 def has_exact_lines(frontier: Frontier, exact_curves: Collection[Curve]) -> bool:
@@ -313,6 +335,8 @@ def build_controls(chart: FrontierChart) -> dict[str, Any]:
         label = f"keep ≥ {{}} of {chart.base.name}'s {title_of(chart.frontier.y)}"
         step = 100 * BUDGET_STEP
         level = {"value": chart.floor, "low": low_share, "high": high, "step": step, "label": label}
+        # Another split was asked about this budget alone.
+        level |= {"denied": chart.floor if chart.is_denied else None, "minOpacity": fade(0, chart.dark)}
         controls["level"] = level | (_build_choices(chart, chart.estimates) if chart.estimates is not None else {})
     if chart.scrub is not None:
         controls["curve"] = _build_dot(chart, *chart.scrub)
@@ -438,7 +462,8 @@ def add_choices(figure: Figure, chart: FrontierChart, axes: Mapping[str, str] | 
         line = {"color": mark["colour"], "width": 3}
         figure.add_shape(type="circle", name=f"{role} ring", yanchor=mark["y"], line=line, **place | ring)
         # A panel has its decoder's name as its title.
-        text = f"{role}: {escape(mark['name'], 60)}" if axes is None else role
+        role_name = DENIED_ROLE if chart.is_denied and role == "sure" else role
+        text = f"{role_name}: {escape(mark['name'], 60)}" if axes is None else role_name
         figure.add_annotation(
             name=f"{role} label", x=mark["x"], y=mark["y"], text=text, showarrow=False, **refs, xshift=RING_PX + 5,
             yshift=14, xanchor="left", yanchor="middle", font={"color": chart.ink, "size": 13},
@@ -466,7 +491,7 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
             meta=build_line_facts(chart, first.point.method, line), **named,
         )  # fmt: skip
     positions = find_positions(chart, labels)
-    opacities = [fade(find_chance(chart, point_position)) for point_position in positions]
+    opacities = [fade(find_chance(chart, point_position), chart.dark) for point_position in positions]
     figure.add_scatter(
         **chart.xy(points),
         mode="markers",
@@ -501,7 +526,7 @@ def build_line_look(chart: FrontierChart, line: CurvePart, colour: str) -> dict[
     if is_chance_unknown(chart, line):
         return {"color": translucent(colour, UNKNOWN_OPACITY), "width": MIN_WIDTH}
     chance = find_chance(chart, line.position)
-    return {"color": translucent(colour, fade(chance)), "width": widen(chance)}
+    return {"color": translucent(colour, fade(chance, chart.dark)), "width": widen(chance)}
 
 
 def build_line_facts(chart: FrontierChart, method: str, line: CurvePart) -> dict[str, Any] | None:
@@ -536,12 +561,13 @@ def widen(chance: float) -> float:
     return MIN_WIDTH + WIDTH_RANGE * chance
 
 
-def fade(chance: float) -> float:
+def fade(chance: float, is_dark: bool = False) -> float:
     """Return the opacity of a line or point whose settings keep the required share with this chance.
 
     It is a share of the baseline's metric.
     """
-    return MIN_OPACITY + (1 - MIN_OPACITY) * chance
+    lowest = MIN_DARK_OPACITY if is_dark else MIN_OPACITY
+    return lowest + (1 - lowest) * chance
 
 
 def build_chance_facts(chart: FrontierChart, method: str, positions: Sequence[int | None]) -> dict[str, Any] | None:

@@ -67,7 +67,7 @@ def plot_panels(chart: FrontierChart) -> Figure:
             figure.add_scatter(x=line.x, y=line.y, mode="lines", line=look, hoverinfo="skip", meta=facts, **subplot)
         labels = read_column(members, "point.label")
         positions = find_positions(chart, labels)
-        opacities = [fade(find_chance(chart, point_position)) for point_position in positions]
+        opacities = [fade(find_chance(chart, point_position), chart.dark) for point_position in positions]
         figure.add_scatter(
             **chart.xy(members),
             mode="markers",

@@ -58,10 +58,10 @@ class Style:
 
 PALETTE = (
     Style("#222222", "#E6E6E6", "x", "✕"),
-    Style("#0072B2", "#0072B2", "circle", "●"),
+    Style("#0072B2", "#3C8DFF", "circle", "●"),
     Style("#E69F00", "#E69F00", "square", "■"),
-    Style("#009E73", "#009E73", "diamond", "◆"),
-    Style("#D55E00", "#D55E00", "triangle-up", "▲"),
+    Style("#009E73", "#17B98A", "diamond", "◆"),
+    Style("#D55E00", "#F0762A", "triangle-up", "▲"),
     Style("#CC79A7", "#CC79A7", "cross", "✚"),
     Style("#56B4E9", "#56B4E9", "star", "★"),
     Style("#882255", "#CC6699", "hexagon", "⬢"),

@@ -19,6 +19,7 @@ from dashboard.charts.card_labels import (
 )
 from dashboard.charts.figure import TIMES
 from dashboard.charts.frontier import (
+    DENIED_ROLE,
     MAX_CURVES,
     RING_PX,
     STRIP_OPACITY,
@@ -36,7 +37,7 @@ from dashboard.charts.frontier import (
 )
 from dashboard.charts.frontier_layout import Box, Place, convex_hull
 from dashboard.charts.palette import GREY, SANS_FONTS, Style, method_style
-from engine.evaluation.decision import BET_CHANCE, Decision, Option
+from engine.evaluation.decision import BET_CHANCE, Decision, Option, describe_confirmation
 from engine.evaluation.frontier import TIME_AXIS, FrontierPoint
 from engine.evaluation.metrics import title_of
 from engine.progress import counted, shorten
@@ -119,7 +120,7 @@ def _add_headline(svg: Element, card: VerdictCard) -> None:
     If another split does not confirm the sure setting, the second line says so.
     """
     sure, second_colour, sentences = card.decision.sure, QUIET, list(card.headline[:2])
-    if sure is not None and sure.confirmed is False:
+    if sure is not None and sure.is_denied:
         second_colour, sentences[1:] = WARNING, [f"{_describe_confirmation(sure, card.decision)}."]
     lines, width = list(map(_clean, sentences)), CARD_WIDTH - 2 * CARD_MARGIN
     font_size = min((_fit_size(line, HEADLINE_SIZES, width, is_bold=True) for line in lines), default=0)
@@ -142,8 +143,9 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
     confirmation = _describe_confirmation(option, decision)
     # With a line more, the others move closer together.
     top -= 4 if confirmation else 0
-    _add_text(svg, SIDE_LEFT, top + 26, role.capitalize(), FACT_SIZE, QUIET)
-    name_left = SIDE_LEFT + 48
+    role_name = _name_role(role, option)
+    _add_text(svg, SIDE_LEFT, top + 26, role_name.capitalize(), FACT_SIZE, QUIET)
+    name_left = SIDE_LEFT + max(48, 12 + estimate_width(role_name, FACT_SIZE))
     _add_symbol(svg, symbol, (name_left + SYMBOL_PX, top + 20.5), SYMBOL_PX + 1, colour)
     room = SIDE_RIGHT - name_left - 20
     name_size = _fit_size(option.name, NAME_SIZES, room, is_bold=True)
@@ -160,10 +162,15 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
         fill = colour if number < n_kept else FAINT
         _add_rect(svg, (square_left, square_left + pitch - 2, square_top, square_top + pitch - 2), fill)
     interval = f"interval {percent(option.low)} to {percent(option.high)}"
-    chance = f"keeps {decision.budget_text} {n_kept} times in {N_SQUARES} · {interval}"
+    chance = f"chance to keep {decision.budget_text}: {n_kept} in {N_SQUARES} · {interval}"
     _add_text(svg, SIDE_LEFT, top + 92, _fit_text(chance, SMALL_SIZE, width), SMALL_SIZE, QUIET)
     if confirmation:
         _add_text(svg, SIDE_LEFT, top + 110, _fit_text(confirmation, SMALL_SIZE, width), SMALL_SIZE)
+
+
+def _name_role(role: str, option: Option) -> str:
+    """Return the role of a recommended setting, "sure" or "bet", as the other split leaves it."""
+    return DENIED_ROLE if role == "sure" and option.is_denied else role
 
 
 def _format_gain(gain: float, decision: Decision) -> str:
@@ -235,10 +242,13 @@ def _describe_confirmation(option: Option, decision: Decision) -> str:
     """Say what the other split says of a recommended setting; "" if it was not measured there."""
     if option.confirmed_share is None or option.confirmed_low is None:
         return ""
-    verdict = "Confirmed" if option.confirmed else "Not confirmed"
+    facts = bool(option.confirmed), option.confirmed_gain, option.confirmed_gain_low
+    verdict = describe_confirmation(*facts, decision.confirm_split or "")
     bound = f"{percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)}"
     gain = "" if option.confirmed_gain is None else f", {_format_gain(option.confirmed_gain, decision)}"
-    return f"{verdict} on {decision.confirm_split}: {bound}{gain}"
+    # A gain that the verdict names is not said twice.
+    gain = gain if not option.confirmed or option.has_notable_gain else ""
+    return f"{verdict[:1].upper()}{verdict[1:]}: {bound}{gain}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,7 +349,7 @@ class _CardFrontier:
         _add_circle(self.svg, (x, y), 3.5, fill=mark["colour"])
         # Labels keep off the ring and 3 pixels around it.
         self.obstacles.append((x - RING_PX - 3, x + RING_PX + 3, y - RING_PX - 3, y + RING_PX + 3))
-        self.labels.append(_Label(text=role, anchor=(x, y), colour=mark["colour"]))
+        self.labels.append(_Label(text=_name_role(role, option), anchor=(x, y), colour=mark["colour"]))
 
     def draw_method(self, curves: list[Sequence[FrontierPoint]], chain_position: int) -> None:
         """Draw one selector with one chain of scorers, which score documents before it; note its label.

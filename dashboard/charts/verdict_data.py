@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isclose
 from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.frontier import BUDGET_STEP, list_budgets
@@ -27,6 +28,9 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
     for share in list_budgets():
         # with_options=False: only the two choices are used, so the list of all settings is not made.
         at_budget = estimates.decide(share, with_options=False)
+        # What another split says holds for the budget that it was asked about.
+        if decision.confirm_split is not None and isclose(share, decision.keep):
+            at_budget = decision
         choices, chances = [], []
         for option in (at_budget.sure, at_budget.bet):
             if option is not None and option.label not in option_numbers:
@@ -43,21 +47,18 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
         "step": 100 * BUDGET_STEP,
         "budgets": budgets,
         "options": options,
-        "warning": _describe_failure(decision),
+        "metric": title_of(decision.metric),
+        "denial": describe_denied_role(decision),
         "dark": dark,
     }
 
 
-def _describe_failure(decision: Decision) -> str:
-    """Say that another split does not confirm the sure setting at the budget that is set; "" unless that is so."""
-    sure = decision.sure
-    if sure is None or sure.confirmed is not False or sure.confirmed_low is None:
+def describe_denied_role(decision: Decision) -> str:
+    """Describe the role of a sure setting that another split does not confirm; "" unless that is so."""
+    if decision.sure is None or not decision.sure.is_denied:
         return ""
-    # Without a gain it keeps its share for nothing.
-    if sure.confirmed_gain is not None and sure.confirmed_gain <= 0:
-        return visible(f"Not confirmed on {decision.confirm_split}: there {sure.name} gains nothing.")
-    low = percent(sure.confirmed_low, 1)
-    return visible(f"Not confirmed on {decision.confirm_split}: there {sure.name} is sure to keep {low} only.")
+    where = f" on {decision.split}" if decision.split else ""
+    return visible(f"looked sure{where}, not on {decision.confirm_split}")
 
 
 def list_headlines(decision: Decision) -> tuple[str, ...]:
@@ -76,7 +77,7 @@ def _describe_option(option: Option, decision: Decision) -> dict[str, str]:
     # A gain of time is less of it.
     gain = f"−{percent(option.gain)} time" if decision.objective == TIME_AXIS else f"+{percent(option.gain)} {name}"
     facts = f"{gain} · {percent(option.share_kept, 1)} of {decision.baseline}'s "
-    facts += f"{title_of(decision.metric)} (95% CI {percent(option.low)} to {percent(option.high)})"
+    facts += f"{title_of(decision.metric)} (interval {percent(option.low)} to {percent(option.high)})"
     texts = {"label": option.label, "name": visible(option.name), "facts": visible(facts)}
     return method_look(find_method(option), "") | texts
 

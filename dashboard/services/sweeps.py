@@ -1,6 +1,8 @@
 """Sweeps of a page: cells computed by a job, kept in memory and in a file."""
 
 import math
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,13 +21,17 @@ from engine.evaluation.exact_frontier import exact_frontier, list_path_decoders,
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.compute import digest_sources
 from engine.evaluation.sweep.store import Store, cached_file
-from engine.evaluation.sweep.sweep import stored_cells
+from engine.evaluation.sweep.sweep import count_missing_cells, stored_cells
 from engine.values import Embeddings, Qrels, Queries
 
 SWEEP_PURPOSE = "tradeoff"
 SWEEPS_SECTION, CELLS_FILE = "sweeps", "cells.db"
 MAX_UNASKED_SCORES = 3_000_000
 """Scores (documents × queries × settings) that a job computes without a click."""
+FIRST_PACE = 1_300_000
+"""Scores a second that a sweep is taken to compute before this server has measured one; on two cores of 2024."""
+CURVE_SETTINGS = 30
+"""An exact curve takes about as long as so many settings."""
 MAX_CELL_VALUES = 20_000_000
 """Values of finished cells in memory, for all sessions; as many of exact curves."""
 
@@ -68,6 +74,15 @@ class Sweep:
     def baseline(self) -> Decoder:
         """Decoder that the others are compared with."""
         return self.decoders[0]
+
+    @property
+    def n_settings(self) -> int:
+        """Number of settings that are tried: the baseline, with which they are compared, is none, as on Tune."""
+        return len(self.decoders) - 1
+
+    def count_measured(self, cells: Iterable[Cell]) -> int:
+        """Return how many of the settings have a cell, a decoder's metrics for each query; the baseline is none."""
+        return sum(cell.label != self.baseline.label for cell in cells)
 
     @property
     def n_pairs(self) -> int:
@@ -130,6 +145,8 @@ _CELLS: Memo[Any, tuple[Cell, ...]] = Memo(
 _CURVES: Memo[Any, tuple[Curve, ...]] = Memo(
     math.inf, lambda curves: sum(curve.steps.query_index.size * len(curve.means) for curve in curves), MAX_CELL_VALUES
 )
+_PACES: Memo[Any, float] = Memo(256)
+"""Scores a second of the last sweep of a corpus and its queries, by the digests of both."""
 
 
 def open_store() -> Store:
@@ -204,6 +221,23 @@ def is_small(sweep: Sweep) -> bool:
     return has_vectors and sweep.n_scores <= MAX_UNASKED_SCORES and not sweep.n_pairs
 
 
+def estimate_seconds(sweep: Sweep, measured: Sweep) -> float:
+    """Estimate how long a sweep takes beyond the part of it that is measured, at the pace of the last one here.
+
+    Return 0 if all of its settings are stored.
+    """
+    n_settings = max(0, len(sweep.decoders) - len(measured.decoders))
+    if sweep.cells_key in _CELLS:
+        n_settings = 0
+    elif sweep.vectors is not None:
+        n_settings = min(n_settings, count_missing_cells(**sweep.arguments(), store=open_store()))
+    if not n_settings:
+        return 0.0
+    n_curves = max(0, len(sweep.exact_decoders) - len(measured.exact_decoders))
+    n_scores = sweep.n_scores / len(sweep.decoders) * (n_settings + CURVE_SETTINGS * n_curves)
+    return n_scores / _PACES.get(sweep.cells_key[:2], FIRST_PACE)
+
+
 def run_sweep(sweep: Sweep, job: Job) -> tuple[Cell, ...]:
     """Measure a sweep's missing decoders and exact curves in a job; return a cell for each decoder.
 
@@ -225,14 +259,20 @@ def _measure_part(sweep: Sweep, job: Job) -> None:
     # The page counts settings, whatever the engine calls its steps.
     def report(n_done: int, n_total: int, label: str) -> None:
         """Report the progress to the job, under a label of the page."""
-        job.report(n_done, n_total, f"settings measured{by_text}")
+        # The baseline, measured first, is no setting that is tried.
+        job.report(max(0, n_done - 1), n_total - 1, f"settings measured{by_text}")
 
     cell_store = open_store()
+    n_missing = count_missing_cells(**sweep.arguments(), store=cell_store)
+    start_time = time.perf_counter()
     for cell in engine.sweep(**sweep.arguments(), store=cell_store, progress=report, stop=job.stop):
         # The page draws people's cells as they come; a model's only correct them.
         if not sweep.judge:
             job.collect(cell)
-    # Curves are cheap beside cells, and come last, so that a stop loses none of the cells.
+    if n_missing:
+        seconds = max(1e-3, time.perf_counter() - start_time)
+        _PACES[sweep.cells_key[:2]] = sweep.n_scores / len(sweep.decoders) * n_missing / seconds
+    # Curves come last, so that a stop loses none of the cells.
     if job.stop.is_set():
         raise Cancelled("stopped")
     for decoder in sweep.exact_decoders:

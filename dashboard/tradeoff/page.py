@@ -11,7 +11,14 @@ import streamlit as st
 
 import engine
 from dashboard.charts.figure import read_column
-from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, find_curve, has_exact_lines, plot_frontier
+from dashboard.charts.frontier import (
+    NO_LINES_TEXT,
+    FrontierChart,
+    describe_marks,
+    find_curve,
+    has_exact_lines,
+    plot_frontier,
+)
 from dashboard.charts.frontier_panels import plot_panels
 from dashboard.charts.palette import method_style
 from dashboard.charts.verdict_data import build_verdict_data
@@ -24,6 +31,7 @@ from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders, restore
 from dashboard.session import tradeoff as settings
+from dashboard.session.choices import TRADEOFF, TUNE, PageChoice, describe_other_choice, remember_choice
 from dashboard.session.judging import JUDGE, build_request
 from dashboard.session.query import Question, corpus_key, find_first_split, find_max_k
 from dashboard.session.tradeoff import N_VALUES
@@ -57,7 +65,7 @@ from engine.evaluation.statistics import RESAMPLES, ComparisonsByMetric, compare
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.sweep import grid
 from engine.judging.corrected import PairedJudgements
-from engine.progress import counted
+from engine.progress import counted, rough_duration
 from engine.space import Space
 from engine.stages import Scorer, methods
 from engine.values import Embeddings, Qrels, Queries
@@ -147,9 +155,9 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     with axes:
         x, y = _draw_axes(sweep)
     # Only the decoders chosen in Explore and the baseline, the first registered one, are measured without a click.
-    baseline_name = next(iter(methods("selector")))
-    starts_unasked = {*decoders.list_chosen(), baseline_name}.issuperset(names)
-    _draw_board(loaded, question, sweep, x, y, starts_unasked)
+    starts_unasked = {*decoders.list_chosen(), next(iter(methods("selector")))}.issuperset(names)
+    all_seconds = _estimate_all_decoders(sweep, scorers, values, _get_depth(question))
+    _draw_board(loaded, question, sweep, x, y, starts_unasked, all_seconds)
 
 
 def _draw_decoders() -> list[str]:
@@ -256,8 +264,9 @@ def _build_sweep(
     if k is None:
         session_k = st.session_state.get(decoders.K_KEY, SET_SIZE.default)
         k = question.k if question is not None else min(session_k, find_max_k(loaded))
-    depth = question.depth if question is not None else st.session_state.get(decoders.POOL_KEY, POOL.default)
-    measured = _list_decoders(loaded.space, method_names, scorers, values, depth)
+    measured, reasons = _list_decoders(loaded.space, method_names, scorers, values, _get_depth(question))
+    if reasons:
+        st.text("Left out: " + "; ".join(reasons))
     split, qrels, queries = split_data
     vectors = find_query_vectors(loaded, queries)
     # Before the queries are embedded, any vector shows which metrics will be available.
@@ -270,6 +279,20 @@ def _build_sweep(
         loaded=loaded, decoders=measured, queries=queries, vectors=vectors, qrels=qrels, split=split, k=k,
         metrics=metrics, source=source, duplicate_threshold=threshold,
     )  # fmt: skip
+
+
+def _estimate_all_decoders(sweep: Sweep, scorers: list[Scorer], values: int, depth: int | None) -> float:
+    """Estimate the seconds that measuring every other decoder would take beyond a sweep; 0 if they are measured."""
+    all_decoders, _ = _list_decoders(sweep.loaded.space, list(methods("selector")), scorers, values, depth)
+    return sweeps.estimate_seconds(replace(sweep, decoders=all_decoders), sweep)
+
+
+def _get_depth(question: Question | None) -> int | None:
+    """Return how many candidates a decoder chooses from, None for all: the question's, or else the setting's."""
+    if question is not None:
+        return question.depth
+    depth: int | None = st.session_state.get(decoders.POOL_KEY, POOL.default)
+    return depth
 
 
 def _add_model(sweep: Sweep, paired: PairedJudgements) -> Sweep:
@@ -320,8 +343,8 @@ def _draw_scorers() -> list[Scorer]:
 
 def _list_decoders(
     space: Space, method_names: list[str], scorers: list[Scorer], values: int, depth: int | None
-) -> tuple[Decoder, ...]:
-    """Return the decoders to measure, the baseline first; tell the visitor which are left out.
+) -> tuple[tuple[Decoder, ...], list[str]]:
+    """Return the decoders to measure, the baseline first, and why others are left out.
 
     Each selector is measured over its parameters' usual values, and as set in Explore, behind each of the
     scorers. values: how many values of each parameter; depth: how many candidates a decoder chooses from,
@@ -353,9 +376,7 @@ def _list_decoders(
             if (retrieve, rerank) not in reasons
             for stage in stages
         ]
-    if all_reasons := list(dict.fromkeys(filter(None, [unlimited, *reasons.values()]))):
-        st.text("Left out: " + "; ".join(all_reasons))
-    return tuple(dict.fromkeys(settings))
+    return tuple(dict.fromkeys(settings)), list(dict.fromkeys(filter(None, [unlimited, *reasons.values()])))
 
 
 def _draw_obstacle(loaded: Loaded, split: str) -> None:
@@ -392,13 +413,16 @@ def _draw_judge_button() -> None:
     st.button("Judge queries", key="tradeoff.judge.own", on_click=selection.open_judge)
 
 
-def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, small: bool) -> None:
+def _draw_board(
+    loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, small: bool, all_seconds: float
+) -> None:
     """Draw the finished results; offer or run the job that measures the missing ones.
 
     small: True if the decoders are among those of Explore and the baseline, so that a short job may start
-    without a click
+    without a click; all_seconds: that measuring the decoders that are not chosen would take
     """
-    draw_results = partial(st.fragment(_draw_results), loaded, question, sweep, x, y)
+    draw_results = partial(st.fragment(_draw_results), loaded, question, sweep, x, y, all_seconds)
+    is_asked = st.session_state.pop(selection.START_KEY, False)
     try:
         cells = sweeps.find_cells(sweep)
     except FrontierError as error:
@@ -406,7 +430,7 @@ def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str,
         return
     # Finished cells are drawn while the job measures the others.
     if cells.missing:
-        n_missing = len(sweep.decoders) - len(cells.points)
+        n_missing = sweep.n_settings - sweep.count_measured(cells.points)
         start_label = f"Measure {counted(n_missing, 'setting')}" if n_missing else "Measure the rest"
         panel = JobPanel(
             purpose=sweeps.SWEEP_PURPOSE,
@@ -420,8 +444,10 @@ def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str,
             failed_text="Measuring ended early; what is finished is kept.",
         )
         is_quick, is_free = small and sweeps.is_small(sweep), jobs.find_blocker(sweeps.SWEEP_PURPOSE) is None
-        # Without a click: a short job that has not run yet, if no other one is in its way.
-        if is_quick and is_free and panel.job is None:
+        # Without a click: a short job that has not run yet, if no other one is in its way. "Compare all decoders" names
+        # the time and needs no second click; behind another job it waits.
+        starts_itself = is_quick and is_free and panel.job is None
+        if starts_itself or (is_asked and (panel.job is None or not panel.job.is_active)):
             panel.start_job()
         if (job := panel.job) is not None and job.is_active:
             _draw_measuring(job, draw_results)
@@ -455,13 +481,20 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
 
     A curve is a decoder at every λ. cells: what is measured already
     """
-    n_settings, n_curves = len(sweep.decoders) - len(cells.points), len(sweep.exact_decoders) - len(cells.curves)
-    parts = [f"{n_settings:,} of {len(sweep.decoders):,} settings"] if n_settings else []
+    n_settings = sweep.n_settings - sweep.count_measured(cells.points)
+    n_curves = len(sweep.exact_decoders) - len(cells.curves)
+    parts = [f"{n_settings:,} of {sweep.n_settings:,} settings"] if n_settings else []
     parts += [f"every λ of {counted(n_curves, 'decoder')}"] if n_curves else []
+    if not parts and len(cells.points) < len(sweep.decoders):
+        parts = ["the baseline"]
     size_text = f"{len(sweep.queries):,} queries × {len(sweep.loaded.space):,} documents"
     if sweep.model is not None and cells.model is None:
         parts += [] if parts else ["all settings"]
         size_text += visible(f", and the {len(sweep.model.queries):,} queries that {sweep.model.judge} graded")
+    measured_labels = {sweep.baseline.label, *read_column(cells.points, "label")}
+    measured = tuple(decoder for decoder in sweep.decoders if decoder.label in measured_labels)
+    if seconds := sweeps.estimate_seconds(sweep, replace(sweep, decoders=measured)):
+        size_text += f" · about {rough_duration(seconds)}"
     has_vectors = all(part.vectors is not None for part in sweep.parts)
     cost_text = "" if has_vectors else " The queries have to be embedded first."
     if sweep.n_pairs:
@@ -513,10 +546,10 @@ class _Results:
         return point.point.label, value
 
 
-def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
+def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, all_seconds: float) -> None:
     """Draw verdict, chart, tables and sets of the finished measurements; a click draws only these anew.
 
-    x, y: names of the metrics on the axes
+    x, y: names of the metrics on the axes; all_seconds: that measuring the decoders that are not chosen would take
     """
     # A click inside this fragment may concern the full page, such as the query in the sidebar.
     if st.session_state.pop(selection.REDRAW_KEY, False):
@@ -530,26 +563,9 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         st.info("No setting has both metrics. Choose another axis.", icon=":material/info:")
         st.text(error.finding)
         return
-    decision, base, verdict_data = results.decision, results.base, dict[str, Any]()
     _draw_uncounted(sweep, cells, results.refusal)
-    if results.estimates is not None and decision is not None:
-        remark = _describe_limits(sweep, cells, decision)
-        # Beside the running job nothing else is measured.
-        other_split = None if cells.running else _find_other_split(loaded, sweep)
-        if other_split is not None and selection.is_asked_to_confirm(decision):
-            decision = _confirm(loaded, sweep, results.estimates, decision, other_split)
-        chart = FrontierChart(
-            frontier=results.frontier,
-            dark=False,
-            share=decision.keep,
-            estimates=results.estimates,
-            exact=results.exact,
-        )
-        # Both parts of the verdict, above the board and in it, show the same choices at every budget.
-        verdict_data = build_verdict_data(results.estimates, decision, is_dark())
-        runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
-        request = build_request(loaded, results.estimates, decision.keep, runs_by_label)
-        verdict.draw_verdict(loaded, chart, decision, verdict_data, other_split, remark, request, not cells.missing)
+    results, verdict_data = _draw_verdict(loaded, results, cells, all_seconds)
+    decision, base = results.decision, results.base
     opened, curve = _find_opened(results, is_complete=not cells.missing)
     has_differences = base is not None and len(results.labels) > 1 and len(sweep.queries) > 1
     with st.container(key=BOARD):
@@ -578,6 +594,35 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         draw_sets(loaded, question, sweep, results.frontier, opened, curve, order)
 
 
+def _draw_verdict(
+    loaded: Loaded, results: _Results, cells: Cells, all_seconds: float
+) -> tuple[_Results, dict[str, Any]]:
+    """Draw the verdict, after what another split says of it if that was asked for.
+
+    Return the results with the decision that was drawn, and what the browser draws of it, {} without a decision.
+    cells: without other systems; all_seconds: that measuring the decoders that are not chosen would take
+    """
+    sweep, estimates, decision = results.sweep, results.estimates, results.decision
+    if estimates is None or decision is None:
+        return results, {}
+    remark = f"{_describe_limits(sweep, cells, decision)} {_describe_tuned(loaded, sweep, cells, decision)}".strip()
+    # Beside the running job nothing else is measured.
+    other_split = None if cells.running else _find_other_split(loaded, sweep)
+    if other_split is not None and selection.is_asked_to_confirm(decision):
+        decision = _confirm(loaded, sweep, estimates, decision, other_split)
+    chart = FrontierChart(
+        frontier=results.frontier, dark=False, share=decision.keep, estimates=estimates, exact=results.exact
+    )
+    # Both parts of the verdict, above the board and in it, show the same choices at every budget.
+    verdict_data = build_verdict_data(estimates, decision, is_dark())
+    runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
+    request = build_request(loaded, estimates, decision.keep, runs_by_label)
+    verdict.draw_verdict(
+        loaded, chart, decision, verdict_data, other_split, remark, request, not cells.missing, all_seconds
+    )
+    return replace(results, decision=decision), verdict_data
+
+
 def _is_choice(opened: OpenSetting, decision: Decision | None) -> bool:
     """Return True if the open setting is the verdict's choice, which the verdict's own button uses."""
     choice = None if decision is None else decision.sure or decision.bet
@@ -604,9 +649,22 @@ def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
         sentences.append(f"What counts is the level that is set, grade {level} (Data, Relevant from).")
     if decision.is_pooled and decision.left_out and not decision.is_declared:
         sentences.append("Whether judgements are complete is declared on Data (Judgements).")
-    if len(cells.points) < len(sweep.decoders):
-        sentences.append(f"{len(cells.points):,} of {len(sweep.decoders):,} settings are measured so far.")
+    n_measured = sweep.count_measured(cells.points)
+    if n_measured < sweep.n_settings:
+        sentences.append(f"{n_measured:,} of {sweep.n_settings:,} settings are measured so far.")
     return " ".join(sentences)
+
+
+def _describe_tuned(loaded: Loaded, sweep: Sweep, cells: Cells, decision: Decision) -> str:
+    """Describe what Tune chose for the same question in this session; "" without that, or on other axes."""
+    # Tune's goal with a bound is diversity, of which Recall is kept.
+    if (decision.objective, decision.metric) != (settings.X_METRIC, settings.Y_METRIC):
+        return ""
+    name = "no setting" if decision.sure is None else decision.sure.name
+    choice = PageChoice(name=name, n_queries=decision.queries, split=decision.split)
+    if not cells.missing:
+        remember_choice(loaded, TRADEOFF, sweep.k, decision.keep, choice)
+    return describe_other_choice(loaded, TUNE, sweep.k, decision.keep, choice)
 
 
 def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str) -> _Results:
@@ -876,6 +934,7 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
         exact=results.exact,
         rows=results.rows,
         scrub=scrub,
+        is_denied=bool(results.decision and results.decision.sure and results.decision.sure.is_denied),
     )
     on_drag = partial(_take_drag, curve, results.labels)
     chart_label = f"Frontier: {format_axis_title(points.y)} against {format_axis_title(points.x)}"
@@ -886,7 +945,7 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
     figure = plot_panels(chart) if as_panels else plot_frontier(chart)
     picked = plot(figure, key, file=file, label=chart_label, on_adjust=on_drag)
     n_available = len(_get_labelled(loaded)[2])
-    caption, details = _describe_chart(results, n_available, has_exact_lines(points, results.exact))
+    caption, details = _describe_chart(results, n_available, chart)
     st.caption(caption, help=details)
     clicks_key = f"tradeoff.clicks.{as_panels}"
     # The component repeats its last click in every run: only a new count is a new click.
@@ -913,11 +972,11 @@ def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragge
             st.session_state[settings.SCRUBBED_KEY] = dragged_value
 
 
-def _describe_chart(results: _Results, n_available: int, has_exact: bool) -> tuple[str, str]:
+def _describe_chart(results: _Results, n_available: int, chart: FrontierChart) -> tuple[str, str]:
     """Return the caption below the chart, and the statistical details behind its help icon.
 
     results: what the chart draws; n_available: number of labelled queries, of which a sample may be measured;
-    has_exact: True if a curve is drawn at every value of its parameter
+    chart: how it is drawn
     """
     curves, sweep = results.frontier, results.sweep
     is_time = curves.x == TIME_AXIS
@@ -928,11 +987,10 @@ def _describe_chart(results: _Results, n_available: int, has_exact: bool) -> tup
         parts[0] += ", those with both metrics at every setting"
     if n_available > len(sweep.queries):
         parts[0] += f", drawn at random from {n_available:,}"
-    if results.estimates is not None:
-        known_text = ", where it is known so far" if results.cells.running else ""
-        parts += [f"width and opacity: chance to keep the budget{known_text}"]
+    parts += describe_marks(chart)
+    parts += ["chances are those known so far"] if results.estimates is not None and results.cells.running else []
     parts += [NO_LINES_TEXT] if is_time else []
-    parts += ["line: every λ"] if has_exact else []
+    parts += ["line: every λ"] if has_exact_lines(curves, results.exact) else []
     parts += ["click a point to see its results"]
     details = [
         "Chances hold for other queries of the same kind. They are calibrated by samples of the queries in which the "

@@ -18,6 +18,8 @@ from engine.stages import methods
 
 REDRAW_KEY, LEAVE_KEY = "tradeoff.anew", "tradeoff.leave"
 """Session keys: draw the full page again; then go to Explore."""
+START_KEY = "tradeoff.started"
+"""Session key: True while a click has asked for decoders to be measured that are still to be listed."""
 CONFIRM_KEY = "tradeoff.confirmed"
 """Session key of the choices that are to be confirmed on another split."""
 MEMORY_KEY = "tradeoff.memory"
@@ -73,6 +75,12 @@ def pick_all_decoders() -> None:
     st.session_state[PICKED_KEY] = list(methods("selector"))
     # The choice lies outside the part of the page that a click draws anew.
     st.session_state[REDRAW_KEY] = True
+
+
+def compare_all_decoders() -> None:
+    """Select every decoder and measure what is missing, without a further click; for a callback."""
+    pick_all_decoders()
+    st.session_state[START_KEY] = True
 
 
 def ask_to_confirm(decision: Decision) -> None:

@@ -95,7 +95,7 @@ def _measure(sweep: Sweep) -> Cells | None:
         key=sweep.key,
         title="Measuring the trade-off",
         work=partial(sweeps.run_sweep, sweep),
-        start_label=f"Measure {counted(len(sweep.decoders), 'setting')}",
+        start_label=f"Measure {counted(sweep.n_settings, 'setting')}",
         offer_text=f"The decoders of the frontier, on the {counted(len(sweep.queries), 'query', 'queries')} of this run"
         f" at k = {sweep.k}.",
         # As on the frontier: what takes seconds starts without a click.

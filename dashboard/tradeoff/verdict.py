@@ -9,13 +9,14 @@ import streamlit as st
 from dashboard.charts.frontier import BUDGET_STEP, FrontierChart
 from dashboard.charts.palette import method_look
 from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, VerdictCard, build_verdict_svg
-from dashboard.charts.verdict_data import find_method, list_headlines
+from dashboard.charts.verdict_data import describe_denied_role, find_method, list_headlines
 from dashboard.components import vendor
 from dashboard.components.live_plot import is_available, is_dark
 from dashboard.components.picture import draw_svg
 from dashboard.services import trained
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
+from dashboard.session.choices import SCOPE_HELP
 from dashboard.session.judging import JudgingRequest
 from dashboard.session.tradeoff import PICKED_KEY, SHARE_KEY
 from dashboard.tradeoff import selection
@@ -29,7 +30,7 @@ from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.compute import DATE_ENTRY
-from engine.progress import counted
+from engine.progress import counted, rough_duration
 from engine.stages import methods
 from engine.values import digest_of
 from engine.wording import percent, signed, visible
@@ -47,6 +48,7 @@ def draw_verdict(
     remark: str,
     request: JudgingRequest | None = None,
     is_complete: bool = True,
+    all_seconds: float = 0.0,
 ) -> None:
     """Draw the verdict in two sentences, and buttons to use, export, share and confirm it.
 
@@ -54,7 +56,7 @@ def draw_verdict(
     chart, the sentences follow in the browser. chart: the frontier on the card, one picture of the verdict; data: of
     `build_verdict_data`; other_split: whose queries can confirm the choice, None for none; remark: on what is missing;
     request: documents whose judgements would give another candidate, None for none; is_complete: nothing remains to
-    be measured, so that using the choice is the next step
+    be measured, so that using the choice is the next step; all_seconds: that measuring the other decoders would take
     """
     with st.container(key=KEY, gap="xsmall"):
         if is_available():
@@ -86,14 +88,17 @@ def draw_verdict(
                     args=(request,),
                     help="Too many of the documents that the most promising setting returns have no judgement.",
                 )
-            scope_text = _draw_scope()
+            scope_text = _draw_scope(all_seconds)
             # The sentences after the headlines say on which queries it was chosen and confirmed.
             origin_sentences = decision.sentences[len(list_headlines(decision)) :]
-            st.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))))
+            st.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))), help=SCOPE_HELP)
 
 
-def _draw_scope() -> str:
-    """Draw the button that compares all decoders, unless they are; return a sentence on how many are compared."""
+def _draw_scope(all_seconds: float) -> str:
+    """Draw the button that compares all decoders, unless they are; return a sentence on how many are compared.
+
+    all_seconds: that measuring the others would take, 0 if they are measured
+    """
     specs, picked_names = methods("selector"), st.session_state.get(PICKED_KEY, ())
     # The baseline, the first of the registry, is always among them and cannot be recommended.
     names = {name for name in picked_names if name in specs} - {next(iter(specs))}
@@ -101,7 +106,9 @@ def _draw_scope() -> str:
         return ""
     # The headline says "no setting" or "you can be": a person must see of how many decoders that is said.
     why = "The verdict looks at the decoders that are chosen above."
-    st.button("Compare all decoders", key="tradeoff.all.verdict", on_click=selection.pick_all_decoders, help=why)
+    time_text = f" · about {rough_duration(all_seconds)}" if all_seconds else ""
+    label = f"Compare all decoders{time_text}"
+    st.button(label, key="tradeoff.all.verdict", on_click=selection.compare_all_decoders, help=why)
     return f"Compared: {len(names):,} of {counted(len(specs) - 1, 'decoder')}."
 
 
@@ -130,8 +137,10 @@ def _draw_actions(
     chart: what the card draws; decoder: of the sure setting, or of the bet without one; is_complete: nothing remains to
     be measured
     """
-    # While something is to be measured, the button that measures it is the page's one primary button.
-    kind: Literal["primary", "secondary"] = "primary" if is_complete else "secondary"
+    # While something is to be measured, the button that measures it is the page's one primary button. A choice that
+    # the other split denies is not what the page advises.
+    is_advised = is_complete and not (decision.sure is not None and decision.sure.is_denied)
+    kind: Literal["primary", "secondary"] = "primary" if is_advised else "secondary"
     st.button("Use in Explore", type=kind, key="tradeoff.use", on_click=use_in_explore, args=(decoder,))
     context = trained.export_context(loaded, chart.frontier.k)
     # The popover has the full script, the card only the short code.
@@ -241,7 +250,7 @@ def _build_columns(
         names.append(option.name)
         gains.append(f"{signed(100 * option.gain, 0)}%")
         kept.append(f"{percent(option.share_kept, 1)}\n{percent(option.low)} to {percent(option.high)}")
-        chances.append(_format_certainty(option))
+        chances.append(_format_certainty(option, decision))
         wins.append("" if estimates is None else _format_wins(estimates, option))
     y_title = title_of(curves.y)
     gain_title = "Faster" if curves.x == TIME_AXIS else title_of(curves.x)
@@ -264,10 +273,14 @@ def _build_columns(
     }
 
 
-def _format_certainty(option: Option) -> str:
+def _format_certainty(option: Option, decision: Decision) -> str:
     """Format how sure it is that an option keeps the budget, the share of the baseline's metric that it must keep."""
     if option.is_left_out:
         return "too few judged"
+    # The list of all settings does not know what another split says of the choice among them.
+    if decision.sure is not None and option.label == decision.sure.label and (denial := describe_denied_role(decision)):
+        # In two lines, so that the column stays narrow.
+        return denial.replace(", ", ",\n")
     return "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from dashboard.charts.figure import read_column
-from dashboard.charts.frontier import FrontierChart, plot_frontier
+from dashboard.charts.frontier import FrontierChart, describe_marks, plot_frontier
 from dashboard.charts.slopes import DecoderSlope, plot_slopes
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.memo import get_or_compute
@@ -93,7 +93,8 @@ def draw_after(tuned: Tuned) -> None:
     cells = [tuned.base, *tuned.points]
     with chart_column:
         curves = [candidate.curve for candidate in tuned.candidates if candidate.curve is not None]
-        _draw_frontier(cells, tuned.k, tuned.objective, tuned.estimates, "tune.frontier", curves)
+        is_denied = tuned.decision is not None and tuned.decision.sure is not None and tuned.decision.sure.is_denied
+        _draw_frontier(cells, tuned.k, tuned.objective, tuned.estimates, "tune.frontier", curves, is_denied)
         outcome_text = "where no setting could be chosen" if tuned.stays else "where the setting was chosen"
         st.text(visible(f"Measured on {tuned.dev}, {outcome_text}."))
     base_test = tuned.base_test
@@ -177,12 +178,14 @@ def _draw_frontier(
     estimates: OptionEstimates | None,
     key: str,
     curves: Sequence[Curve] = (),
+    is_denied: bool = False,
 ) -> None:
     """Draw settings as points of diversity and Recall, with the budget as a line that cannot be dragged.
 
     The budget is the share of the baseline's Recall that a setting must keep, as the objective says. estimates: of the
-    settings' chances to keep it, None to draw all alike; key: of the chart, "tune.known" before a
-    tuning, "tune.so-far" while it runs and "tune.frontier" after it; curves: exact ones, in place of straight lines
+    settings' chances to keep it, None to draw all alike; key: of the chart, "tune.known" before a tuning, "tune.so-far"
+    while it runs and "tune.frontier" after it; curves: exact ones, in place of straight lines; is_denied: the split
+    that confirms does not confirm the choice
     """
     # Bootstrap bands take time: before the end, when points are still added, coarse ones do.
     is_final = key == "tune.frontier"
@@ -204,8 +207,11 @@ def _draw_frontier(
         has_handles=False,
         is_muted=key == "tune.known",
         is_partial=not is_final,
+        is_denied=is_denied,
         has_envelope=False,
         # Curves over other queries than the points' would not pass through them.
         exact=[curve for curve in curves if not curve.left_out and len(curve.queries) == points.queries],
     )
     plot(plot_frontier(chart), key, file="frontier", label="Frontier: diversity against Recall")
+    legend = " · ".join(describe_marks(chart))
+    st.caption(f"{legend[:1].upper()}{legend[1:]}.")

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, filterfalse
+from itertools import filterfalse
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.services import jobs, passage_queries, trained
 from dashboard.services.memo import get_or_compute
-from dashboard.services.model_grades import digest_model_grades
 from dashboard.services.request import select_judged_queries
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
+from dashboard.session.choices import identify_data
 from dashboard.tuning import budget_views, form, result
 from dashboard.tuning.request import PURPOSE, Splits, TuningOutcome, TuningRequest, find_store_file, run_tuning
 from dashboard.widgets import passages
@@ -22,7 +22,6 @@ from dashboard.widgets.job_panel import JobPanel, draw_end, draw_run_button
 from dashboard.widgets.own_documents import draw_own_documents
 from dashboard.widgets.tables import draw_table
 from engine.errors import FrontierError
-from engine.evaluation.aspects import digest_of_aspects
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.tuning.history import HISTORY_HEADER, PastStudy, read_history
@@ -94,19 +93,12 @@ def _draw_results(loaded: Loaded, request: TuningRequest, splits: Splits | None)
             return None
         outcomes[job.key.digest] = outcome
     # The result of another corpus or other judgements is not shown.
-    last = outcomes.get(_identify_data(loaded))
+    last = outcomes.get(identify_data(loaded))
     if last is not None:
         return result.draw_result(loaded, last, stale=last.request != request)
     if splits is not None and request.objective.constrained and (job is None or not job.is_active):
         budget_views.draw_known(loaded, request, splits)
     return None
-
-
-def _identify_data(loaded: Loaded) -> str:
-    """Return a digest of the data that a tuning's result depends on."""
-    qrels_parts = list(chain.from_iterable((split, qrels.digest) for split, qrels in loaded.dataset.qrels.items()))
-    data = [loaded.space.embeddings.digest, digest_of_aspects(loaded.dataset.aspects), *qrels_parts]
-    return digest_of([*data, digest_model_grades(loaded)])
 
 
 def _draw_obstacle(reason: str, remedy: str) -> None:
@@ -131,7 +123,7 @@ def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenera
             for decoder in request.chains:
                 decoders.check_decoder(decoder, loaded.space)
             # For very many queries they take a second: the last ones are remembered.
-            key = (_identify_data(loaded), request.choose, request.report, request.halve, request.most)
+            key = (identify_data(loaded), request.choose, request.report, request.halve, request.most)
             splits = get_or_compute(SPLITS, key, lambda: request.splits(loaded.dataset), 1)
         except FrontierError as error:
             problem = True
@@ -145,7 +137,7 @@ def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenera
         # A click on a past tuning asks for a run without the button.
         again = st.session_state.pop(REPEAT_KEY, False)
         if draw_run_button("Run", "tune.start", PURPOSE, disabled=blocked) or (again and not blocked):
-            started = StartedTuning(request, _identify_data(loaded), loaded.space.corpus.name, n_settings)
+            started = StartedTuning(request, identify_data(loaded), loaded.space.corpus.name, n_settings)
             _build_panel(loaded, started).start_job()
             st.rerun()
     if splits is not None:
@@ -189,7 +181,7 @@ def _estimate_text(loaded: Loaded, request: TuningRequest, n_calls: int) -> str:
 
     n_calls: number of settings times number of queries
     """
-    last_outcome = st.session_state[OUTCOMES].get(_identify_data(loaded)) if OUTCOMES in st.session_state else None
+    last_outcome = st.session_state[OUTCOMES].get(identify_data(loaded)) if OUTCOMES in st.session_state else None
     # Runs of other decoders have another pace.
     if last_outcome is None or last_outcome.request.method != request.method:
         return ""
@@ -203,7 +195,7 @@ def _build_panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutco
     started: the tuning, which may be of another corpus than `loaded`; then it cannot be resumed here
     """
     request = started.request
-    is_elsewhere = started.digest != _identify_data(loaded)
+    is_elsewhere = started.digest != identify_data(loaded)
     goal_text = describe_objective(request.objective, spec_of(request.like.select.spec.name, "selector").title)
     heading = f"Tuning {request.title}, goal: {goal_text}"
     return JobPanel(

@@ -14,6 +14,14 @@ from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.services import trained
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
+from dashboard.session.choices import (
+    SCOPE_HELP,
+    TRADEOFF,
+    TUNE,
+    PageChoice,
+    describe_other_choice,
+    remember_choice,
+)
 from dashboard.session.judging import build_request, set_request
 from dashboard.tuning import budget_views
 from dashboard.tuning.request import TuningOutcome
@@ -30,13 +38,13 @@ from engine.evaluation.sweep.cell import Cell, decoder_from_json
 from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_frame, format_csv
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
 from engine.evaluation.tuning.tune import REPORTED_METRICS
-from engine.evaluation.tuning.tuned import Tuned, compare_on_dev, suggest_next_step
+from engine.evaluation.tuning.tuned import Tuned, compare_on_dev, has_notable_gain, suggest_next_step
 from engine.stages import methods
 from engine.wording import percent, visible
 
 HEADING_STYLE = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
 STATUS_COLOURS = {True: "light-dark(#15803D, #4ADE80)", False: "light-dark(#B45309, #FBBF24)", None: "inherit"}
-"""Colour of a verdict, by whether the choice is confirmed."""
+"""Colour of a verdict, by whether the choice is confirmed; None if nothing is claimed, or little is gained."""
 DIFFERENCE_CAPTION = (
     "From, to: 95% paired bootstrap CI of the difference, with Holm's correction. ↑ ↓ significant (test and interval "
     "agree)."
@@ -81,7 +89,10 @@ def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
     gain_text = describe_comparison(tuned.winner_gain) if tuned.several and tuned.winner_gain is not None else ""
     with st.container(border=True, key="tune-verdict"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            status = f'<span style="color: {STATUS_COLOURS[tuned.is_confirmed]}">{escape(visible(tuned.status))}</span>'
+            # A confirmed gain that hardly matters is no success to be seen in green.
+            is_success = tuned.is_confirmed if has_notable_gain(tuned) or not tuned.is_confirmed else None
+            colour = STATUS_COLOURS[is_success]
+            status = f'<span style="color: {colour}">{escape(visible(tuned.status))}</span>'
             # The heading is HTML, so the name and the status are escaped.
             heading = f"{escape(name)}{'' if tuned.stays else ':'} {status}"
             st.html(f'<div role="heading" aria-level="2" style="{HEADING_STYLE}">{heading}</div>', width="content")
@@ -102,6 +113,24 @@ def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
             details = f"What counts is the level that is set, grade {level} (Data, Relevant from). {details}".strip()
         for line in filter(None, [*outcome_lines, details]):
             st.text(visible(line))
+        if tuned.objective.constrained:
+            _draw_other_choice(loaded, tuned, name)
+
+
+def _draw_other_choice(loaded: Loaded, tuned: Tuned, name: str) -> None:
+    """Draw what Trade-off chose for the same question in this session, and why both may differ; name: of the choice."""
+    choice = PageChoice(
+        name="no other setting" if tuned.stays else name,
+        n_queries=tuned.queries if tuned.decision is None else tuned.decision.queries,
+        split=tuned.dev,
+        status=tuned.status if tuned.is_confirmed is not None else "",
+    )
+    question = tuned.k, tuned.objective.share
+    remember_choice(loaded, TUNE, *question, choice)
+    other_text = describe_other_choice(loaded, TRADEOFF, *question, choice)
+    own_text = f"Chosen on {tuned.dev}; Trade-off chooses on the queries that it shows."
+    # Names of splits are not ours: a text is never read as Markdown.
+    st.text(visible(other_text or own_text), help=SCOPE_HELP)
 
 
 def _draw_judge_button(loaded: Loaded, tuned: Tuned) -> None:

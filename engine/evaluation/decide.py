@@ -854,23 +854,25 @@ def _confirm(
     if std_error <= CHANGE_TOLERANCE:
         # Queries that all change alike tell how rare others are, and not that there are none.
         low = min(share, find_unseen_share(n_queries, SURE_CHANCE))
-    gain = _measure_gain([other_base, candidates[0]], axes, k)
+    gain, gain_low = _measure_gain([other_base, candidates[0]], axes, k)
     is_confirmed = low >= keep - TIE_TOLERANCE and (gain is None or gain > TIE_TOLERANCE)
     return replace(
-        option, confirmed=bool(is_confirmed), confirmed_share=share, confirmed_low=float(low), confirmed_gain=gain
-    )
+        option, confirmed=bool(is_confirmed), confirmed_share=share, confirmed_low=float(low), confirmed_gain=gain,
+        confirmed_gain_low=gain_low,
+    )  # fmt: skip
 
 
-def _measure_gain(pair: Sequence[Any], axes: tuple[str, str], k: int) -> float | None:
-    """Return what a setting gains over the baseline; None if the objective was not measured on both.
+def _measure_gain(pair: Sequence[Any], axes: tuple[str, str], k: int) -> tuple[float | None, float | None]:
+    """Return what a setting gains over the baseline, and the lower end of the 95% Student interval of that.
 
+    The gain is None if the objective was not measured on both, its end also where times have no queries to resample.
     pair: the cells of the baseline and of the setting; axes: the metric to keep and the objective
     """
-    objective = axes[1]
+    objective, values = axes[1], None
     if objective == TIME_AXIS:
         times = [getattr(cell, "latency", None) for cell in pair]
         if None in times:
-            return None
+            return None, None
         means = np.array(times, dtype=float)
     elif all(objective in cell.values for cell in pair):
         # On the queries with both metrics, as where it was chosen.
@@ -878,14 +880,24 @@ def _measure_gain(pair: Sequence[Any], axes: tuple[str, str], k: int) -> float |
             aligned = align_on_common_queries(pair, axes, k)
         # No query has both metrics for both.
         except DataError:
-            return None
+            return None, None
         if len(aligned.cells) < len(pair):
-            return None
+            return None, None
         means = aligned.means[objective]
+        values = aligned.values[objective]
     else:
-        return None
-    gain = float(_compute_gains(means, is_less_better=objective == TIME_AXIS or objective in LESS_IS_BETTER)[0])
-    return gain if np.isfinite(gain) else None
+        return None, None
+    is_less_better = objective == TIME_AXIS or objective in LESS_IS_BETTER
+    gain = float(_compute_gains(means, is_less_better=is_less_better)[0])
+    if not np.isfinite(gain):
+        return None, None
+    if values is None or len(values) < MIN_QUERIES:
+        return gain, None
+    # A gain is a share of the baseline's mean, and so is its error.
+    base_mean = abs(float(means[0]))
+    std_error = float((values[:, 1] - values[:, 0]).std(ddof=1)) / np.sqrt(len(values))
+    std_error /= base_mean if base_mean > TIE_TOLERANCE else 1.0
+    return gain, gain - float(stdtrit(len(values) - 1, (1 + CONFIDENCE_LEVEL) / 2)) * std_error
 
 
 def _evaluate_at_setting(curve: Curve, decoder: Decoder, metrics: Sequence[str]) -> _CurvePoint:

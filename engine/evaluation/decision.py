@@ -16,7 +16,7 @@ from engine.evaluation.paired import MIN_ANSWERED_SHARE, TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import counted
-from engine.wording import percent
+from engine.wording import percent, signed
 
 SURE_CHANCE = 0.95
 """Chance of keeping the required share of the baseline's metric from which a setting is called sure."""
@@ -30,6 +30,8 @@ COST_METRICS = ("ndcg", "mrr")
 """Metrics of relevance in which a clear loss is said beside the metric that is kept; the first that has one."""
 MIN_COST_SHARE = 0.05
 """A loss of more than this share of the baseline's mean, with 95% confidence, is clear."""
+MIN_NOTABLE_GAIN = 0.01
+"""A confirmed gain of less than this share of the baseline's mean is named as small."""
 MIN_JUDGED_SHARE = 0.95
 """Share of judged documents below which a setting is no candidate, if judgements are pooled."""
 
@@ -55,6 +57,7 @@ class Option(OneLine):
     confirmed_share: float | None = None  # of the baseline's metric on the other split
     confirmed_low: float | None = None  # the end of that bound
     confirmed_gain: float | None = None  # of the objective on the other split; None where it was not measured there
+    confirmed_gain_low: float | None = None  # the lower end of its 95% interval; None where there is no interval
     is_left_out: bool = False  # no candidate: too few of its documents are judged, so its chance holds for those alone
     is_on_curve: bool = False  # one value of an exact curve, which was not measured by itself
 
@@ -66,6 +69,23 @@ class Option(OneLine):
     def is_sure(self) -> bool:
         """True if it keeps the required share with a chance of SURE_CHANCE or more and is not left out."""
         return self.chance >= SURE_CHANCE and not self.is_left_out
+
+    @property
+    def confirmation(self) -> str:
+        """Verdict of the other split on it, such as "confirmed"; "" where it was not measured there."""
+        if self.confirmed is None:
+            return ""
+        return describe_confirmation(self.confirmed, self.confirmed_gain, self.confirmed_gain_low)
+
+    @property
+    def is_denied(self) -> bool:
+        """True if the other split does not confirm it."""
+        return self.confirmed is False
+
+    @property
+    def has_notable_gain(self) -> bool:
+        """True unless what it gains on the other split is small, or not certain."""
+        return is_notable(self.confirmed_gain, self.confirmed_gain_low)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,7 +132,8 @@ class Decision(Tabular):
 
         Columns: name, label (the decoder in full), choice ("sure", "bet" or ""), gain (of the objective, as a share),
         share_kept (of the baseline's metric), low and high (its 95 % interval), chance (of keeping the budget),
-        sure_share, judged, confirmed, confirmed_share, confirmed_low, confirmed_gain, is_left_out and is_on_curve.
+        sure_share, judged, confirmed, confirmed_share, confirmed_low, confirmed_gain, confirmed_gain_low, is_left_out
+        and is_on_curve.
         """
         # The sure setting comes last, so that it counts where both are one.
         labels = {option.label: role for role, option in (("bet", self.bet), ("sure", self.sure)) if option is not None}
@@ -206,6 +227,29 @@ def list_best_options(options: Iterable[Option]) -> list[Option]:
     return list(map(find_best, groups.values()))
 
 
+def is_notable(gain: float | None, gain_low: float | None) -> bool:
+    """Return True unless a gain on other queries, a share of the baseline's mean, is small or not certain.
+
+    gain_low: the lower end of its interval. A gain that was not measured, None, is taken for a notable one.
+    """
+    return (gain is None or gain >= MIN_NOTABLE_GAIN) and (gain_low is None or gain_low > 0)
+
+
+def describe_confirmation(is_confirmed: bool, gain: float | None, gain_low: float | None, split: str = "") -> str:
+    """Say what other queries say of a choice: "confirmed on test", or "confirmed on test, but only +0.3%".
+
+    gain, gain_low: as `is_notable` takes them; split: name of the other queries, "" where it stands beside the words
+    """
+    where = f" on {split}" if split else ""
+    if not is_confirmed:
+        return f"not confirmed{where}"
+    if gain is None or is_notable(gain, gain_low):
+        return f"confirmed{where}"
+    if gain < MIN_NOTABLE_GAIN:
+        return f"confirmed{where}, but only {signed(100 * gain, 1)}%"
+    return f"confirmed{where}, but its gain of {percent(gain)} is not certain"
+
+
 def rank_by_gain(option: Option) -> tuple[float, float]:
     """Return the sort key of an option: its gain, and its chance where gains are equal up to rounding."""
     return round(option.gain, GAIN_DECIMALS), option.chance
@@ -220,7 +264,7 @@ def _describe(decision: Decision) -> Iterator[str]:
     budget = f"{decision.budget_text} of {decision.baseline}'s {title}"
     sure, bet = decision.sure, decision.bet
     verb, verb_of_setting, more = _name_gain(decision.objective)
-    if sure is not None and sure.confirmed is False:
+    if sure is not None and sure.is_denied:
         # What another split denies must not be said as if it were certain.
         looked = f"{verb_of_setting} {_format_gain(sure)} {more} and looked sure to keep {budget}"
         where = f"On {decision.split}" if decision.split else "At first"
@@ -351,11 +395,10 @@ def _describe_origin(decision: Decision) -> Iterator[str]:
         yield from _describe_judge(decision.judge, split_text)
     for option in (decision.sure, decision.bet):
         if option is not None and option.confirmed_share is not None and option.confirmed_low is not None:
-            verdict = "confirmed" if option.confirmed else "not confirmed"
             yield (
                 f"On {decision.confirm_split} ({counted(decision.confirm_queries, 'query', 'queries')}) {option.name} "
                 f"keeps {percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)} with "
-                f"{percent(SURE_CHANCE)} confidence{_describe_confirmed_gain(decision, option)}: {verdict}."
+                f"{percent(SURE_CHANCE)} confidence{_describe_confirmed_gain(decision, option)}: {option.confirmation}."
             )
 
 

@@ -32,6 +32,8 @@ def test_a_drag_changes_all_squares_and_a_click_opens_the_query_at_its_lambda(pa
     until(page, slider.is_enabled)
     idle(page)
     assert page.locator(".tile").count() == 0, "the wall has the whole width"
+    legend = "Above the slider: share of queries with near-duplicates; hatched: the mean relevance of most sets"
+    until(page, lambda: legend in page.locator(".check-up .note").inner_text())
     base = page.evaluate(READ_WALL)
     assert "holds near-duplicates" in base["figure"] and len(base["counts"]) == 157
     box = slider.bounding_box()

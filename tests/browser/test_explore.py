@@ -136,6 +136,8 @@ def test_four_lists_stand_below_their_tiles_and_none_is_cut_beside_an_open_docum
         return [Math.round(left), Math.round(right)];
     }})"""
     assert page.evaluate(read_edges, ".tile") == page.evaluate(read_edges, ".list")
+    legend = "Above each slider: filled: diversity, grey: recall, hatched: off topic · Squares: cosines within a set"
+    assert legend in page.locator(".reading").inner_text()
     page.locator(".list .name").nth(4).click()
     page.locator(".st-key-reading").wait_for(timeout=WAIT)
     until(page, lambda: page.evaluate(read_edges, ".lists")[0][1] < 800)

@@ -151,7 +151,7 @@ def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(page, ser
         assert len(choices) == len(page.evaluate(LOOKS)["rings"]) > 0
         for (role, name, n_squares, chance), label in zip(choices, page.evaluate(LOOKS)["labels"], strict=True):
             assert name.split(" ", 1)[1] in " ".join(sentences) and f"{role.lower()}: {name.split(' ', 1)[1]}" == label
-            assert chance == f"keeps {share:g}% {n_squares} times in 100"
+            assert chance == f"chance to keep {share:g}% of Recall: {n_squares} in 100"
             assert (n_squares >= 95) == (role == "Sure")
     assert 80 < share < 95 and len(sent) == n_sent_before, "the line follows, the server hears nothing"
     dragged_verdict, dragged_looks = read_verdict(page), page.evaluate(LOOKS)
@@ -185,7 +185,8 @@ def test_panels_are_the_default_from_four_decoders_and_their_budget_is_dragged(p
         idle(page)
     page.get_by_role("button", name="Measure 3 settings").click()
     page.get_by_text("Panels", exact=True).wait_for(timeout=3 * WAIT)
-    until(page, lambda: page.locator(".frontier-frame").count() == 4)
+    # The baseline, a single point, has no panel of its own.
+    until(page, lambda: page.locator(".frontier-frame").count() == 3)
     until(page, lambda: page.locator(".best tbody tr").count() == 3)
     wait_until_measured(page)
     tops = page.evaluate(
@@ -204,10 +205,30 @@ def test_panels_are_the_default_from_four_decoders_and_their_budget_is_dragged(p
     moved = page.evaluate(
         "() => [...document.querySelectorAll('.frontier-level')].map(node => node.getBoundingClientRect().y)"
     )
-    assert len(tops) == len(moved) == 4 and all(now > before + 15 for now, before in zip(moved, tops, strict=True))
+    assert len(tops) == len(moved) == 3 and all(now > before + 15 for now, before in zip(moved, tops, strict=True))
     assert read_verdict(page) != first_verdict and len(sent) == n_sent_before
     page.mouse.up()
     until(page, lambda: len(sent) == n_sent_before + 1)
+    assert_confirmation_is_said_at_its_budget_alone(page)
+
+
+def assert_confirmation_is_said_at_its_budget_alone(page):
+    """Confirm the choice on the other split; what that denies is no longer called sure, until the budget changes."""
+    # A click before the page is drawn for the new budget would ask about the last one.
+    share = f"{page.evaluate(LINE):g}%"
+    until(page, lambda: share in page.get_by_test_id("stSlider").filter(has_text="Keep at least").inner_text())
+    wait_until_measured(page)
+    page.get_by_role("button", name="Confirm on test").click()
+    page.get_by_text(re.compile(r"On test \(\d+ queries\)")).first.wait_for(timeout=WAIT)
+    idle(page)
+    is_denied = page.locator(".sentence:visible").first.inner_text().startswith("On dev ")
+    role = page.locator(".choice:visible .role").first.inner_text()
+    assert role == ("Looked sure on dev, not on test" if is_denied else "Sure")
+    labels = page.locator(".frontier-choice").all_inner_texts()
+    assert ("looked sure" in labels) == is_denied
+    page.get_by_role("slider", name="Budget").press("ArrowDown")
+    assert page.locator(".choice:visible .role").first.inner_text() == "Sure"
+    assert page.locator(".sentence:visible").first.inner_text().startswith("You can ")
 
 
 def test_a_choice_and_a_row_open_their_settings_and_the_row_widens_its_decoders_lines(page, server):

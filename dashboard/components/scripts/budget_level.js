@@ -22,7 +22,7 @@ export const STYLE = `
 .frontier-level:focus-visible span { outline: 2px solid var(--st-primary-color); }
 `;
 const KEY_PAUSE_MS = 400; // after the last key, before the level is reported
-const MIN_WIDTH = 1.25, WIDTH_RANGE = 5, MIN_OPACITY = 0.2; // as dashboard/charts/frontier.py draws them
+const MIN_WIDTH = 1.25, WIDTH_RANGE = 5; // as dashboard/charts/frontier.py draws them
 const EMPHASIS_PX = 3; // added to the lines of a decoder that is pointed at in a table
 const MIN_UNSEEN_CHANCE = 0.5; // as engine/evaluation/loss_model.py has it
 const ROLES = ["sure", "bet"];
@@ -222,7 +222,9 @@ export class BudgetLevel {
     Object.assign(kept.style, { top: `${high}px`, height: `${middle - high}px` });
     Object.assign(missed.style, { top: `${middle}px`, height: `${low - middle}px` });
     ring.style.top = `${y}px`;
-    const text = frames.length > 1 ? role : `${role}: ${option.name}`;
+    const isDenied = role === "sure" && this.value === this.level.denied;
+    const roleName = isDenied ? "looked sure" : role;
+    const text = frames.length > 1 ? roleName : `${roleName}: ${option.name}`;
     if (label.textContent !== text) {
       label.textContent = text;
       this.widths[text] ??= label.offsetWidth;
@@ -249,11 +251,11 @@ export class BudgetLevel {
 
   // Give lines and points the width and opacity of their chance to keep the budget, without drawing them anew.
   fade() {
-    const { degrees, sureScore, calibrations, low, step } = this.level ?? {};
+    const { degrees, sureScore, calibrations, low, step, minOpacity } = this.level ?? {};
     if (!degrees) return;
     this.faded = this.value;
     const calibration = calibrations[Math.round((this.value - low) / step)];
-    const opacityOf = (chance) => MIN_OPACITY + (1 - MIN_OPACITY) * chance;
+    const opacityOf = (chance) => minOpacity + (1 - minOpacity) * chance;
     for (const { keep, method, lines, points } of this.chart.fadingParts()) {
       const chances = keep.map((facts) => (facts ? chanceOf(facts, this.value / 100, degrees, sureScore, calibration) : 1));
       const extraWidth = method === this.emphasised ? EMPHASIS_PX : 0;

@@ -251,7 +251,7 @@ class CheckUp {
     this.cursor.style.left = `${100 * share}%`;
     const progress = this.nComputed ? `: ${this.nComputed} of ${data.titles.length} queries` : "";
     const origin = known ? decoder.note : this.failed || `Computing every ${decoder.symbol}${progress}`;
-    this.note.textContent = `${data.legend} ${origin}.`;
+    this.note.textContent = `${data.legend} ${known ? `Above the slider: share of queries with near-duplicates${this.hatchText}. ` : ""}${origin}.`;
     const counts = this.counts?.[position], costs = counts ? this.costs(this.baseCounts, counts) : [];
     const costText = costs.map((fact) => `, ${fact.join("")}`).join("");
     this.input.setAttribute("aria-valuetext", counts ? `${setting(stop)}: ${percent(counts.share)} of queries hold near-duplicates${costText}` : "computing");
@@ -291,7 +291,7 @@ class CheckUp {
       const start = Math.max(0, i - 0.5) / last, end = Math.min(last, i + 0.5) / last;
       if (hatched) make(this.hatch, "i", "", { style: `left:${100 * start}%;width:${100 * (end - start)}%` });
     });
-    const hatchText = isHatched.includes(true) ? "; hatched: the mean relevance of most sets is below that of the 5% most relevant documents" : "";
+    const hatchText = (this.hatchText = isHatched.includes(true) ? "; hatched: the mean relevance of most sets is below that of the 5% most relevant documents" : "");
     this.plot.title = `Share of queries with near-duplicates along ${this.decoder.symbol}, ${counted(this.counts.length, "position")}${hatchText}`;
   }
 

@@ -270,6 +270,7 @@ class Tiles {
     this.switch = make(this.root, "div", "switch", { role: "group", "aria-label": "Decoder" });
     const row = make(this.root, "div", "row");
     this.row = make(row, "div", "tiles");
+    this.legend = make(this.root, "p", "reading");
     this.side = make(row, "aside", "side", { "aria-label": "Trade-off of this query" });
     this.front = make(this.side, "svg", "front", { role: "img" });
     const tools = make(this.side, "div", "tools");
@@ -339,6 +340,9 @@ class Tiles {
     this.touched ??= this.tiles.find((tile) => !tile.given.baseline && tile.sliders.length) ?? this.tiles[this.tiles.length - 1];
     need(this, this.sliders().flatMap(({ given }) => given.urls));
     this.axis.hidden = !data.judged;
+    const line = data.judged ? "grey: recall" : "dashed: relevance", hatching = data.floor === null ? "" : ", hatched: off topic";
+    const squares = data.k < 2 ? "" : " · Squares: cosines within a set, dark 0 to yellow 1";
+    this.legend.textContent = this.sliders().length ? `Above each slider: filled: diversity, ${line}${hatching}${squares}` : "";
     this.side.hidden = data.k < 2; // there is no diversity then
     if (data.address) history.replaceState(history.state, "", `${location.pathname}?${data.address}`);
     this.want(true);

@@ -11,7 +11,6 @@ class Verdict {
     styled(parent, "verdict.css", this.root);
     this.sentences = [0, 1].map(() => make(this.root, "p", "sentence"));
     this.sentences[0].setAttribute("aria-live", "polite");
-    this.warning = make(this.root, "p", "warning", { role: "status" });
     this.cards = make(this.root, "div", "cards");
     this.choices = ["Sure", "Bet"].map((role) => this.makeChoice(role));
     this.table = make(this.root, "table", "best");
@@ -21,7 +20,7 @@ class Verdict {
   makeChoice(role) {
     const card = make(this.cards, "button", "choice");
     card.type = "button";
-    make(card, "small", "role", { text: role });
+    const title = make(card, "small", "role", { text: role });
     const name = make(card, "b", "name");
     const facts = make(card, "span", "facts");
     const squares = make(card, "span", "squares");
@@ -29,7 +28,7 @@ class Verdict {
     for (let i = 0; i < N_SQUARES; i++) make(squares, "i");
     const chance = make(card, "span", "chance");
     card.addEventListener("click", () => this.component.setTriggerValue("opened", card.dataset.label));
-    return { card, name, facts, squares, chance };
+    return { card, role, title, name, facts, squares, chance };
   }
 
   update(component) {
@@ -62,27 +61,33 @@ class Verdict {
   }
 
   turn(value) {
-    const { low, step, budgets, options, warning, part } = this.component.data;
+    const { low, step, budgets, options } = this.component.data;
     const budget = budgets?.[Math.round((value - low) / step)];
     if (!budget) return;
     // Another split was asked about the budget that the server knows.
-    this.warning.textContent = part === "headline" && value === this.component.data.budget ? warning : "";
+    this.denial = value === this.component.data.budget ? this.component.data.denial : "";
+    this.sentences[0].classList.toggle("denied", Boolean(this.denial));
     this.sentences.forEach((line, i) => (line.textContent = budget.sentences[i] ?? ""));
     this.choices.forEach((choice, i) => this.fill(choice, options[budget.choices[i]], budget.chances[i], value));
   }
 
-  fill({ card, name, facts, squares, chance }, option, share, value) {
+  fill({ card, role, title, name, facts, squares, chance }, option, share, value) {
     card.hidden = !option;
     if (!option) return;
     card.dataset.label = option.label;
     card.style.setProperty("--own", this.component.data.dark ? option.dark : option.light);
+    const isDenied = role === "Sure" && this.denial;
+    title.textContent = isDenied ? this.denial[0].toUpperCase() + this.denial.slice(1) : role;
+    card.classList.toggle("denied", Boolean(isDenied));
     name.textContent = `${option.sign} ${option.name}`;
     facts.textContent = option.facts;
     const n = Math.min(N_SQUARES - 1, Math.round(N_SQUARES * share));
     squares.style.setProperty("--filled", n);
     squares.childNodes.forEach((square, i) => square.classList.toggle("kept", i < n));
-    chance.textContent = `keeps ${Number(value.toFixed(1))}% ${n} times in ${N_SQUARES}`;
+    // An interval and a chance of the same percentage must not read as two claims on one number.
+    chance.textContent = `chance to keep ${Number(value.toFixed(1))}% of ${this.component.data.metric}: ${n} in ${N_SQUARES}`;
     squares.setAttribute("aria-label", chance.textContent);
+    squares.title = `Coloured: in how many of ${N_SQUARES} samples of such queries it is expected to keep that`;
   }
 
   end() {

@@ -206,6 +206,18 @@ def sweep(
     return _iterate_cells(request, workers, cluster, progress or (lambda *_: None), stop, allowance)
 
 
+def count_missing_cells(store: Store | str | Path, **arguments: Any) -> int:
+    """Count the cells of a sweep that a store lacks, without reading those that it has.
+
+    A cell is one decoder's metrics, query by query, at one k. arguments: those of `stored_cells`, by name. Raises as
+    `sweep` does.
+    """
+    request = _check_request(store=store, **arguments)
+    assert request.store is not None
+    cell_keys = set(request.compute_keys().values())
+    return len(cell_keys) - len(request.store.find_stored_keys(cell_keys))
+
+
 def stored_cells(
     decoders: Sequence[Decoder],
     space: Space,

@@ -12,7 +12,7 @@ from engine.display import OneLine, describe_means
 from engine.evaluation import statistics
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates
-from engine.evaluation.decision import Decision
+from engine.evaluation.decision import Decision, describe_confirmation, is_notable
 from engine.evaluation.metrics import METRICS, map_values
 from engine.evaluation.paired import find_complete_queries, format_stage_call, short_names
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, correct_comparisons
@@ -25,8 +25,6 @@ N_DRAWS = 200
 """Bootstrap samples of queries that measure how stable a choice is."""
 NEAR_SHARE = 0.05
 """Values within this share of the range of each other count as the same choice."""
-VERDICTS = {True: "confirmed", False: "not confirmed", None: "measured"}
-"""Words for the result on test; None for a choice that claims nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +153,9 @@ class Tuned(OneLine):
         """The verdict of the test split on the choice, in a few words, such as "confirmed on test"."""
         if self.stays:
             return f"stays, as no other is sure to keep {100 * self.objective.share:g}% on {self.dev}"
-        return f"measured on {self.dev} only" if self.test is None else f"{VERDICTS[self.is_confirmed]} on {self.test}"
+        if self.test is None or self.is_confirmed is None:
+            return f"measured on {self.dev} only" if self.test is None else f"measured on {self.test}"
+        return describe_confirmation(self.is_confirmed, *_find_gain_on_test(self), self.test)
 
     @property
     def outcome(self) -> str:
@@ -251,6 +251,24 @@ def _count_settings(candidates: Sequence[Candidate]) -> str:
 def average_outcome(tuned: Tuned) -> tuple[dict[str, float], dict[str, float]]:
     """Return metric → mean of the choice, and of the baseline, over common queries: on test, else on dev."""
     return _average_on_common(tuned.chosen_test or tuned.chosen, tuned.base_test or tuned.base, tuned.objective)
+
+
+def has_notable_gain(tuned: Tuned) -> bool:
+    """Return True unless the choice's gain on test is small, below 1% of the baseline's mean, or not certain."""
+    return is_notable(*_find_gain_on_test(tuned))
+
+
+def _find_gain_on_test(tuned: Tuned) -> tuple[float | None, float | None]:
+    """Return the choice's gain on test as a share of the baseline's mean, and the lower end of its 95% interval."""
+    if tuned.decision is not None:
+        options = (tuned.decision.sure, tuned.decision.bet)
+        option = next((option for option in options if option and option.label == tuned.chosen.label), None)
+        return (None, None) if option is None else (option.confirmed_gain, option.confirmed_gain_low)
+    row = tuned.winner_gain
+    # Of a baseline without any of the metric there is no share.
+    if row is None or row.baseline_mean <= 0:
+        return None, None
+    return row.difference / row.baseline_mean, None if row.low is None else row.low / row.baseline_mean
 
 
 def _select_winner_rows(tuned: Tuned) -> list[Comparison]:

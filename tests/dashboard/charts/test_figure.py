@@ -4,7 +4,7 @@ import pytest
 
 from dashboard.charts.drift_time import plot_sparklines
 from dashboard.charts.figure import band_outline, dodge_offset, error_bars, escape, group_axis, join_segments
-from dashboard.charts.palette import PALETTE, SERIES, series_style, translucent
+from dashboard.charts.palette import GROUNDS, PALETTE, SERIES, series_style, translucent
 from engine.drift.measures import MEASURES
 from engine.views.drift import Sparkline
 
@@ -39,6 +39,18 @@ def test_series_styles_repeat_and_no_colour_is_a_decoders():
     assert series_style(0) == series_style(len(SERIES)) == SERIES[0] and len(colours) == len(SERIES)
     assert not {c for pair in colours for c in pair} & {c for style in PALETTE for c in (style.light, style.dark)}
     assert translucent("#0072B2", 0.5) == "rgba(0, 114, 178, 0.5)"
+
+
+@pytest.mark.parametrize("style", [*PALETTE, *SERIES], ids=lambda style: style.dark)
+def test_dark_colours_are_legible_on_the_dark_page(style):
+    """WCAG asks a contrast of 3 of lines and symbols; more leaves room for those that are drawn paler."""
+
+    def luminance(colour):
+        shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    assert (luminance(style.dark) + 0.05) / (luminance(GROUNDS[True]) + 0.05) >= 4.5
 
 
 def test_sparklines_have_fixed_axes_their_alarm_and_grey_noise():

@@ -21,6 +21,7 @@ from dashboard.charts.frontier import (
     FrontierChart,
     build_chance_facts,
     build_lines,
+    describe_marks,
     fade,
     find_chance,
     find_curve,
@@ -229,6 +230,31 @@ def test_both_choices_have_a_ring_a_strip_of_their_interval_and_a_name(found, es
         label = labels[f"{role} label"]
         assert label.text == f"{role}: {option.name}" and (label.x, label.y) == (ring.xanchor, ring.yanchor)
         assert option.name not in [other.text for other in figure.layout.annotations], "it is named once"
+
+
+def test_sure_setting_that_another_split_denies_is_named_so_at_its_budget(estimated_chart):
+    plain, denied = plot_frontier(estimated_chart), plot_frontier(replace(estimated_chart, is_denied=True))
+    names = [[label.text.split(":")[0] for label in figure.layout.annotations] for figure in (plain, denied)]
+    assert "sure" in names[0] and "looked sure" not in names[0]
+    assert "looked sure" in names[1] and "sure" not in names[1]
+    assert [figure.layout.meta["level"]["denied"] for figure in (plain, denied)] == [None, 90]
+
+
+def test_legend_names_the_marks_that_a_chart_has(found, estimated_chart):
+    strip, step = "strip: 95% interval of what a choice keeps, grey below the budget", "thin step: best of all"
+    width, shade = "width and opacity: chance to keep the budget", "shade: below the budget"
+    assert describe_marks(estimated_chart) == [width, strip, step, shade]
+    assert describe_marks(replace(estimated_chart, share=1.05, has_envelope=False)) == [width, shade], "no choice"
+    assert describe_marks(FrontierChart(frontier=found, dark=False)) == [step]
+
+
+def test_unlikely_settings_can_be_seen_on_a_dark_page(estimated_chart):
+    figure = plot_frontier(replace(estimated_chart, dark=True))
+    opacities = [opacity for *_, opacity in read_points(figure).values()]
+    assert min(opacities) >= fade(0, is_dark=True) == figure.layout.meta["level"]["minOpacity"] >= 0.45
+    for trace in figure.data:
+        if trace.mode == "lines" and str(trace.line.color).startswith("rgba"):
+            assert float(trace.line.color.split(",")[-1].strip(" )")) >= 0.45
 
 
 def test_without_a_choice_there_are_no_marks(estimated_chart, estimates):

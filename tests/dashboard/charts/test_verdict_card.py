@@ -191,7 +191,7 @@ def test_what_is_said_is_the_decision_s(card):
     titles = {"Recall@10, % of Top-k ↑", "Diversity (ILAD@10) →"}
     assert {sure.name, bet.name, f"keep ≥ {budget}"} | titles <= set(shown)
     gain = f"+{sure.gain:.0%} diversity · {sure.share_kept:.1%} of Top-k"
-    for fact in (gain, f"keeps {budget} {round(100 * bet.chance)} times in 100"):
+    for fact in (gain, f"chance to keep {budget}: {round(100 * bet.chance)} in 100"):
         assert any(text.startswith(fact) for text in shown), fact
     assert "Chosen on 60 queries of dev · numpy-api · k = 10 · 2026-11-27" in shown
     assert not any("onfirmed" in text for text in shown)

@@ -54,8 +54,22 @@ def test_choice_has_its_decoders_look_and_its_figures(estimates):
     assert {name: shown[name] for name in look} == look | {"name": sure.name}
     assert shown["facts"] == (
         f"+{sure.gain:.0%} diversity · {sure.share_kept:.1%} of Top-k's Recall "
-        f"(95% CI {sure.low:.0%} to {sure.high:.0%})"
+        f"(interval {sure.low:.0%} to {sure.high:.0%})"
     )
+
+
+@pytest.mark.parametrize("is_confirmed", [True, False])
+def test_what_another_split_says_is_in_the_headline_of_its_budget_alone(estimates, is_confirmed):
+    plain = estimates.decide(0.9)
+    sure = replace(plain.sure, confirmed=is_confirmed, confirmed_share=0.93, confirmed_low=0.88, confirmed_gain=0.1)
+    decision = replace(plain, sure=sure, confirm_split="test", confirm_queries=9)
+    before, after = (build_verdict_data(estimates, each, False) for each in (plain, decision))
+    changed = [x["sentences"][0] for x, y in zip(after["budgets"], before["budgets"], strict=True) if x != y]
+    if is_confirmed:
+        assert not changed and after["denial"] == ""
+    else:
+        assert len(changed) == 1 and changed[0].endswith("; on test it is not (at least 88.0%).")
+        assert after["denial"] == f"looked sure{f' on {plain.split}' if plain.split else ''}, not on test"
 
 
 def test_headlines_are_the_sentences_on_the_choices(estimates):

@@ -57,6 +57,20 @@ def test_finished_cells_and_curves_are_found_in_the_file_again(sweep):
     assert sweeps._load_stored_cells(sweep) is found
 
 
+def test_time_is_that_of_the_missing_settings_at_the_pace_of_the_last_sweep(sweep, monkeypatch):
+    monkeypatch.setattr(sweeps, "_PACES", {})
+    sweep = replace(sweep, k=4)  # no other test has measured it
+    first = replace(sweep, decoders=sweep.decoders[:1])
+    scores = len(sweep.loaded.space) * len(sweep.queries)
+    n_settings = len(sweep.decoders) - 1 + sweeps.CURVE_SETTINGS
+    assert sweeps.estimate_seconds(sweep, first) == pytest.approx(scores * n_settings / sweeps.FIRST_PACE)
+    run(first)
+    (pace,) = sweeps._PACES.values()
+    assert sweeps.estimate_seconds(sweep, first) == pytest.approx(scores * n_settings / pace)
+    run(sweep)
+    assert sweeps.estimate_seconds(sweep, first) == 0, "all are in the file"
+
+
 def test_curves_in_memory_are_limited_by_their_number_of_values(sweep, monkeypatch):
     run(sweep)
     (curve,) = sweeps.load_stored_curves(sweep)

@@ -14,6 +14,7 @@ from dashboard.components import vendor
 from dashboard.services import query_vectors, sweeps
 from dashboard.services.jobs import Job, SessionJobs
 from dashboard.services.source import Source
+from dashboard.session.choices import TRADEOFF, TUNE, PageChoice, identify_data
 from dashboard.session.query import find_first_split
 from dashboard.tradeoff import page, selection
 from dashboard.widgets import runs
@@ -226,8 +227,25 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     confirmations = [sentence for sentence in decision.sentences if sentence.startswith("On test")]
     assert len(confirmations) == 2 and all(sentence in pages.texts(app) for sentence in confirmations)
     assert "tradeoff.confirm" not in pages.keys(app) and decision.sentences[0] in pages.texts(app)
+    is_denied = decision.sure.confirmed is False
+    assert app.button(key="tradeoff.use").proto.type == ("secondary" if is_denied else "primary")
+    first_row = pages.first_table(app, "Best setting").set_index("ILAD").to_dict("index")
+    certainty = "looked sure on dev,\nnot on test" if is_denied else "sure"
+    assert certainty in {row["Keeps 95%"] for row in first_row.values()}
     app.slider(key=selection.SHARE_KEY).set_value(0.9).run()
     assert "tradeoff.confirm" in pages.keys(app) and "On test" not in pages.texts(app)
+
+
+def test_what_tune_chose_for_the_same_question_is_named_beside_the_choice():
+    tuned = PageChoice(name="MMR · λ 0.88", n_queries=59, split="half", status="not confirmed on test")
+    for share, is_named in ((0.95, True), (0.9, False)):
+        app = measured(choices={(TUNE, identify_data(pages.load()), 10, share): tuned})
+        n_queries = demo_counts()["dev"]
+        text = "Tune, on 59 queries of half: MMR · λ 0.88, not confirmed on test; this page chooses on "
+        assert (f"{text}{n_queries} queries of dev." in pages.texts(app)) == is_named
+    assert "Tune chooses on a split of its own" in helps(app)
+    (choice,) = [each for (page_name, *_), each in app.session_state["choices"].items() if page_name == TRADEOFF]
+    assert (choice.n_queries, choice.split) == (n_queries, "dev") and choice.name in headline_of(app)[0]
 
 
 def test_choices_and_sentences_of_every_budget_go_to_the_browser(live_views, measurements):
@@ -361,8 +379,9 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     monkeypatch.setattr(sweeps, "MAX_UNASKED_SCORES", 0)
     app = tradeoff(**{"tradeoff.values": 3, "k": 7})
     assert pages.job_of(app, sweeps.SWEEP_PURPOSE) is None and not app.get("plotly_chart")
-    assert f"6 of 6 settings and every λ of 1 decoder to measure · {demo_counts()['dev']} queries" in pages.texts(app)
-    assert app.button(key="tradeoff.start").label == "Measure 6 settings"
+    assert f"5 of 5 settings and every λ of 1 decoder to measure · {demo_counts()['dev']} queries" in pages.texts(app)
+    assert re.search(r"documents · about \d+ s\.", pages.texts(app))
+    assert app.button(key="tradeoff.start").label == "Measure 5 settings", "as Tune counts them"
     point = engine.sweep
 
     def until_two(*args, **asked):
@@ -378,8 +397,8 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     assert "tradeoff.use" not in pages.keys(app) and "so far" not in pages.texts(app), "no verdict before the end"
     assert pages.cancel_job(app, sweeps.SWEEP_PURPOSE).button(key="tradeoff.start").label == "Resume"
     kept = len(ids(figure(app)))
-    assert 2 <= kept < 6 and f"{6 - kept} of 6 settings" in pages.texts(app)
-    assert f"{kept} of 6 settings are measured so far." in pages.texts(app) and headline_of(app)
+    assert 2 <= kept < 6 and f"{6 - kept} of 5 settings" in pages.texts(app)
+    assert f"{kept - 1} of 5 settings are measured so far." in pages.texts(app) and headline_of(app)
     primary = {button.key for button in app.button if button.proto.type == "primary"}
     assert "tradeoff.start" in primary and "tradeoff.use" not in primary, "one next step"
     before = headline_of(app)
@@ -608,6 +627,11 @@ def test_verdict_says_how_many_decoders_it_compares_and_offers_all(monkeypatch):
     others = list(engine.methods("selector"))[1:]
     assert f"Compared: 2 of {len(others)} decoders." in pages.texts(app)
     monkeypatch.setattr(sweeps, "is_small", lambda sweep: False)
+    # The label names the time, and one click measures.
+    assert re.fullmatch(r"Compare all decoders · about \d+ (s|min)", app.button(key="tradeoff.all.verdict").label)
     app = pages.press(app, "tradeoff.all.verdict")
+    job = pages.job_of(app, sweeps.SWEEP_PURPOSE)
+    assert job is not None and "tradeoff.start" not in pages.keys(app)
+    pages.cancel_job(app, sweeps.SWEEP_PURPOSE)
     assert app.session_state["tradeoff.decoders"] == list(engine.methods("selector"))
     assert "Compared: " not in pages.texts(app) and "tradeoff.all.verdict" not in pages.keys(app)

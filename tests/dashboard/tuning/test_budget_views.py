@@ -99,6 +99,10 @@ def test_result_draws_the_frontier_of_dev_and_what_is_kept_on_both_splits():
     (outcome,) = app.session_state["tune.outcomes"].values()
     tuned = outcome.tuned
     assert "dev, where the setting was chosen." in pages.texts(app)
+    is_denied = tuned.decision.sure is not None and tuned.decision.sure.is_denied
+    choice = "looked sure" if is_denied else "sure"
+    frontier = next(figure for figure in list_charts(app) if figure["layout"].get("annotations"))
+    assert f"{choice}: {tuned.decision.sure.name}" in [label["text"] for label in frontier["layout"]["annotations"]]
     slopes = next(figure for figure in list_charts(app) if figure["layout"]["xaxis"].get("tickvals") == [0, 1])
     (line,) = slopes["data"]
     cells = ((tuned.chosen, tuned.base), (tuned.chosen_test, tuned.base_test))

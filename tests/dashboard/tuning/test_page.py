@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import engine
 from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
 from dashboard.session import decoders
+from dashboard.session.choices import TRADEOFF, PageChoice, identify_data
+from dashboard.tuning.result import STATUS_COLOURS
 from engine.evaluation.export_decoder import EXPORT_TARGETS
 from engine.evaluation.splits import split_in_half, subsample
 from engine.evaluation.sweep.cell import decoder_from_json
@@ -192,6 +195,31 @@ def test_choice_that_is_not_confirmed_has_no_primary_button(outcomes):
     (tuned,) = [outcome.tuned for outcome in outcomes.values()]
     (button,) = [b for b in shown(outcomes).button if b.key == "tune.apply"]
     assert button.proto.type == ("secondary" if tuned.is_confirmed is False else "primary")
+
+
+@pytest.mark.parametrize(
+    ("low", "colour", "words"),
+    [(0.001, None, "confirmed on test, but only +0.3%"), (0.05, True, "confirmed on test")],
+)
+def test_small_confirmed_gain_is_said_in_words_and_without_green(outcomes, low, colour, words):
+    ((key, before),) = outcomes.items()
+    gain = 0.003 if colour is None else 0.1
+    sure = replace(before.tuned.decision.sure, confirmed=True, confirmed_gain=gain, confirmed_gain_low=low)
+    decision = replace(before.tuned.decision, sure=sure)
+    assert sure.label == before.tuned.chosen.label
+    app = shown({key: replace(before, tuned=replace(before.tuned, decision=decision))})
+    (heading,) = [element.proto.body for element in app.get("html") if "aria-level" in element.proto.body]
+    assert f'<span style="color: {STATUS_COLOURS[colour]}">{words}</span>' in heading
+
+
+def test_what_tradeoff_chose_for_the_same_question_is_named_beside_the_choice(outcomes):
+    assert "Trade-off chooses on the queries that it shows" in pages.texts(shown(outcomes))
+    chosen = PageChoice(name="VRSD", n_queries=7, split="test")
+    app = shown(outcomes, choices={(TRADEOFF, identify_data(pages.load()), 10, 0.95): chosen})
+    assert "Trade-off, on 7 queries of test: VRSD; this page chooses on 20 queries of dev." in pages.texts(app)
+    same = PageChoice(name="VRSD", n_queries=20, split="dev")
+    app = shown(outcomes, choices={(TRADEOFF, identify_data(pages.load()), 10, 0.95): same})
+    assert "this page chooses on the same ones, among its own decoders." in pages.texts(app)
 
 
 def test_one_target_after_the_other_and_the_files(outcomes):

@@ -163,6 +163,27 @@ def test_confirmation_says_what_is_gained_on_the_other_split(gain, objective, wo
 
 
 @pytest.mark.parametrize(
+    ("gain", "noise", "words"),
+    [
+        (0.003, 0.0, "more diverse there: confirmed, but only +0.3%."),
+        (0.05, 0.0, "more diverse there: confirmed."),
+        (0.05, 3.0, "more diverse there: confirmed, but its gain of 5% is not certain."),
+    ],
+)
+def test_small_or_uncertain_gain_of_the_other_split_is_no_plain_confirmation(gain, noise, words):
+    base, recall = np.full(N_QUERIES, 0.4), {"recall": make_values()["recall"]}
+    points = [cell("top_k", recall | {"ilad": base}), cell("vrsd", recall | {"ilad": 1.24 * base})]
+    # Deviations that cancel out leave the mean gain as it is.
+    there = base * (1 + gain) + 0.4 * noise * np.tile([1, -1], N_QUERIES // 2)
+    other = [cell(name, recall | {"ilad": values}, split="dev") for name, values in (("top_k", base), ("vrsd", there))]
+    decision = decide(points, confirm=other)
+    assert decision.sure.confirmed and decision.sure.has_notable_gain == words.endswith("confirmed.")
+    assert any(sentence.endswith(words) for sentence in decision.sentences)
+    low = stats.t.interval(0.95, N_QUERIES - 1, gain, stats.sem(there / 0.4))[0] if noise else gain
+    assert decision.sure.confirmed_gain_low == pytest.approx(low)
+
+
+@pytest.mark.parametrize(
     ("gain", "loss", "end"), [(0.2, 0.2, "it is not (at least {low:.1%})."), (0.0, 0.0, "it gains nothing.")]
 )
 def test_choice_that_the_other_split_denies_is_not_called_sure(gain, loss, end):

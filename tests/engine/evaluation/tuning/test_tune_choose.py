@@ -11,7 +11,7 @@ from scipy.stats import ttest_1samp
 
 import engine
 from engine.evaluation.tuning.tune import choose
-from engine.evaluation.tuning.tuned import suggest_next_step
+from engine.evaluation.tuning.tuned import has_notable_gain, suggest_next_step
 from support.source_oracles import draw_sources, make_sourced_space
 from support.sweeps import toy
 
@@ -122,7 +122,10 @@ def test_choice_is_confirmed_by_the_student_bound_of_test(problem, share, is_con
     assert choice.is_confirmed is is_confirmed == (low >= share) == choice.as_json()["confirmed"]
     assert choice.decision.bet.confirmed is not None, "the bet is measured on test too"
     if is_confirmed:
-        assert choice.status == "confirmed on test" and suggest_next_step(choice) == ""
+        assert choice.status == "confirmed on test" and suggest_next_step(choice) == "" and has_notable_gain(choice)
+        sure = replace(choice.decision.sure, confirmed_gain=0.004, confirmed_gain_low=0.001)
+        small = replace(choice, decision=replace(choice.decision, sure=sure))
+        assert small.status == "confirmed on test, but only +0.4%" and not has_notable_gain(small)
         return
     assert choice.status == "not confirmed on test"
     advice = f"Next: ask for a share of {np.floor(100 * low):.0f}%, which it is sure to keep on test"
