@@ -434,7 +434,15 @@ def _locate_option(chart: FrontierChart, option: Option) -> Place:
     """Return an estimated setting's position on the chart's axes; a time counts in powers of ten."""
     assert chart.estimates is not None
     x, y = chart.estimates.find_means(option.label)
-    return math.log10(x) if chart.frontier.x == TIME_AXIS else x, y * chart.unit
+    if chart.frontier.x == TIME_AXIS:
+        return math.log10(x), y * chart.unit
+    aligned = chart.estimates.aligned
+    if chart.base is not None and chart.estimates.model is None and len(aligned.queries) < chart.frontier.queries:
+        # Settings with few values may leave fewer queries than the drawn means are over: the mark stands where it
+        # would if the baseline had these means, at the gain and the share that are said of it.
+        base_x, base_y = (float(aligned.means[metric][0]) for metric in (chart.frontier.x, chart.frontier.y))
+        x, y = x * chart.base.x / base_x if base_x else x, y * chart.base.y / base_y
+    return x, y * chart.unit
 
 
 def add_choices(figure: Figure, chart: FrontierChart, axes: Mapping[str, str] | None = None) -> None:

@@ -21,6 +21,7 @@ from dashboard.charts.frontier import (
     FrontierChart,
     build_chance_facts,
     build_lines,
+    build_mark,
     describe_marks,
     fade,
     find_chance,
@@ -277,6 +278,20 @@ def test_marks_of_every_budget_are_those_of_its_decision(estimates, estimated_ch
                 assert (mark["name"], mark["x"]) == (option.name, x)
                 assert mark["y"] == pytest.approx(100 * y / estimated_chart.base.y)
                 assert (mark["low"], mark["high"]) == (100 * option.low, 100 * option.high)
+
+
+def test_marks_of_choices_on_fewer_queries_stand_at_the_gain_and_share_that_are_said(found, toys, estimated_chart):
+    """Settings with few values leave fewer queries than the points are over: rings floated off their curves."""
+    space, queries, qrels = toys
+    judged = engine.Qrels(dict(list(qrels.grades.items())[:-4]))
+    decoders = [*engine.grid("top_k"), *engine.grid("mmr", 5)]
+    cells = list(engine.sweep(decoders, space, queries, judged, found.k, ("recall", "ilad")))
+    chart = replace(estimated_chart, estimates=estimate_options(cells, k=found.k), exact=[])
+    assert len(chart.estimates.aligned.queries) < found.queries
+    for option in chart.estimates.decide(0.5).options:
+        mark = build_mark(chart, option)
+        assert mark["y"] == pytest.approx(100 * option.share_kept)
+        assert mark["x"] == pytest.approx(chart.base.x * (1 + option.gain))
 
 
 def test_the_window_is_the_budget_s_unless_all_is_asked_for(found):
