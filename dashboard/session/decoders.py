@@ -6,7 +6,7 @@ from dataclasses import replace
 import streamlit as st
 
 from dashboard.services import roots
-from dashboard.session.parameters import read_stage, set_stage
+from dashboard.session.parameters import COSTLY_PARAMS, read_stage, set_stage
 from engine.decoder import POOL, Decoder, describe_scorer_use, explain_ignored_scorer
 from engine.errors import FrontierError, ParamError
 from engine.params import UNSET, Choice, Whole
@@ -32,8 +32,6 @@ _SELF_RULES = {SAME_TEXT: None, SAME_ID: True, KEEP_OWN: False}
 """Choice → `without_self` of a decoder."""
 EXPLORE_SCREEN, DATA_SCREEN = "screens/explore.py", "screens/data.py"
 RETRIEVE, RERANK = "retrieve", "rerank"
-COSTLY_PARAMS = {"iterations", "dimension"}
-"""Parameters of stages that multiply time or memory whatever the corpus."""
 AGREED_KEY = "agreed to"
 
 

@@ -6,8 +6,13 @@ from typing import Any, overload
 import streamlit as st
 
 from engine.errors import ParamError
-from engine.params import Param, Text, drop_ineffective, form_of, values_of
+from engine.params import Param, Text, Whole, drop_ineffective, form_of, values_of
 from engine.stages import Scorer, ScorerSpec, Selector, SelectorSpec, Spec, Stage
+
+COSTLY_PARAMS = {"iterations", "dimension"}
+"""Parameters of stages that multiply time or memory whatever the corpus."""
+MAX_SLIDER_EXCESS = 3
+"""A page takes such a parameter up to so many times the end of its slider; beyond, one visitor holds up the others."""
 
 
 def param_key(spec: Spec, prefix: str, param_name: str) -> str:
@@ -77,11 +82,21 @@ def read_stage(spec: Spec, prefix: str) -> Stage:
 def as_legible(param: Param, value: Any) -> Any:
     """Return a parameter's value from its widget, its default in place of an empty or invalid text.
 
-    Only a text may be invalid, as people type it; every other widget offers valid values alone.
+    Only a text may be invalid, as people type it; every other widget offers valid values alone. A browser may still
+    send any number, of which a costly one is limited.
     """
+    if (limit := find_costly_limit(param)) is not None:
+        return min(value, limit)
     if not isinstance(param, Text):
         return value
     try:
         return param.check(value)
     except ParamError:
         return param.default
+
+
+def find_costly_limit(param: Param) -> int | None:
+    """Return the largest value of a parameter that a page takes, None where its own domain is the limit."""
+    if not isinstance(param, Whole) or param.name not in COSTLY_PARAMS:
+        return None
+    return MAX_SLIDER_EXCESS * param.comfortable_range[1]

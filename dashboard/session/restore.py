@@ -14,11 +14,11 @@ from dashboard.session import address, decoders, query, tradeoff
 from dashboard.session.address import LINK_KEY, VERSION_KEY
 from dashboard.session.decoders import RERANK, RETRIEVE, build_decoder, first_scorer, list_scorers
 from dashboard.session.link import PAGE_PARAM, QUESTION_PARAMS, SCHEMA, SCREENS, VOTES, State, get_state
-from dashboard.session.parameters import order_params
+from dashboard.session.parameters import find_costly_limit, order_params
 from dashboard.session.view_names import VIEW_NAMES
 from engine.decoder import PER_SOURCE, POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError, ParamError
-from engine.params import UNSET, Param, Whole, drop_ineffective, form_of
+from engine.params import UNSET, Param, drop_ineffective, form_of
 from engine.progress import counted, shorten
 from engine.stages import Scorer, SelectorSpec, Spec, methods, spec_of
 from engine.wording import visible
@@ -26,8 +26,6 @@ from engine.wording import visible
 TakeParam = Callable[..., Any]
 """Removes a parameter from an address and parses it; remarks what is invalid."""
 MAX_REMARK_LENGTH = 400
-MAX_SLIDER_EXCESS = 3
-"""A link takes costly parameters as far as so many times the end of their sliders."""
 OPENED_KEY, REMARKS_KEY, UNSEEN_KEY = "link.opened", "link.remarks", "link.unseen"
 """Session keys: state of the last opened link, its parts that failed, its settings of pages not drawn yet."""
 
@@ -58,7 +56,7 @@ def parse_link(params: Mapping[str, str]) -> Reading:
             remarks.append(f"{owner}{error}: {param.text(param.default)} is taken")
             return param.default
         # Whoever opens a link has not asked for hours of work, which would hold the places of other visitors' pages.
-        limit = find_link_limit(param)
+        limit = find_costly_limit(param)
         if limit is None or value <= limit:
             return value
         remarks.append(f"{owner}{param.name} of a link is at most {limit:,}; got {value:,}: {limit:,} is taken")
@@ -97,13 +95,6 @@ def parse_link(params: Mapping[str, str]) -> Reading:
     )
     remarks += [f"the link has {name!r}, which this version does not know: it is left out" for name in unread]
     return Reading(state, tuple(map(_shorten_remark, remarks)))
-
-
-def find_link_limit(param: Param) -> int | None:
-    """Return the largest value of a parameter that a link sets, None where its own domain is the limit."""
-    if not isinstance(param, Whole) or param.name not in decoders.COSTLY_PARAMS:
-        return None
-    return MAX_SLIDER_EXCESS * param.comfortable_range[1]
 
 
 def fits_corpus(state: State, loaded: Loaded) -> bool:

@@ -49,6 +49,8 @@ def draw_parameter(param: Param, key: str, container: Any = st) -> Any:
             low, high = _slider_range(param, key)
             return container.slider(label, low, high, param.default, step=(high - low) / N_SLIDER_STEPS, **options)
         case Whole(unset=None):
+            if key in st.session_state:
+                st.session_state[key] = as_legible(param, st.session_state[key])
             low, high = _slider_range(param, key)
             return container.slider(label, low, high, param.default, **options)
         case Whole():

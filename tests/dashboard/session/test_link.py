@@ -12,9 +12,10 @@ from hypothesis import strategies as some
 from dashboard.services import corpora, feedback
 from dashboard.services.source import Source
 from dashboard.session import address, answers, link, parameters, query, tradeoff
-from dashboard.session.decoders import COSTLY_PARAMS, RERANK, RETRIEVE, build_decoder, list_scorers
+from dashboard.session.decoders import RERANK, RETRIEVE, build_decoder, list_scorers
 from dashboard.session.link import MAX_ADDRESS_LENGTH, QUESTION_PARAMS, State, build_url, format_state
-from dashboard.session.restore import find_link_limit, parse_link
+from dashboard.session.parameters import COSTLY_PARAMS, find_costly_limit
+from dashboard.session.restore import parse_link
 from dashboard.sharing.dialogs import LINK
 from engine import orag
 from engine.decoder import Decoder
@@ -39,7 +40,7 @@ def legal(param):
             return some.floats(param.low, min(param.high, 1e12), allow_nan=False)
         case Whole():
             # A link takes no more of what costs time or memory.
-            high = find_link_limit(param) or min(param.high or 10**9, 10**9)
+            high = find_costly_limit(param) or min(param.high or 10**9, 10**9)
             numbers = some.integers(param.low, high)
             return some.one_of(numbers, some.none()) if param.unset else numbers
         case Choice():
@@ -311,6 +312,25 @@ def test_costly_parameters_of_a_link_are_limited_and_said(fields, owner, limit):
     assert f"at most {limit:,}" in reading.remarks[0]
     # Up to there nothing is said.
     assert not parse_link({"v": "1", **fields, name: str(limit)}).remarks
+
+
+@pytest.mark.threat(
+    "a browser that sends a million iterations for a slider, in place of what its page offers",
+    "taken as far as a link's: three times the slider's end",
+)
+def test_costly_parameter_that_no_slider_offers_is_limited(monkeypatch):
+    asked, real = [], answers.compute_answer
+
+    def spy(loaded, question, selector_name, decoder):
+        asked.append(getattr(decoder.select, "iterations", None))  # the baseline has none
+        return real(loaded, question, selector_name, decoder)
+
+    monkeypatch.setattr("dashboard.explore.page.compute_answer", spy)
+    chosen = {"explore.nnn.solver": "fista", "explore.nnn.iterations": 1_000_000}
+    app = pages.screen("explore", pages.DEMO, decoders=["nnn"], **chosen)
+    limit = find_costly_limit(next(p for p in methods("selector")["nnn"].params if p.name == "iterations"))
+    assert set(asked) == {None, limit} and limit == 1200
+    assert app.slider(key="explore.nnn.iterations").value == limit
 
 
 def test_a_labelled_query_and_a_document_come_back(demo):
