@@ -13,6 +13,10 @@ POINT_POSITION = """at => {
 }"""
 
 
+IS_STATE_CUT = f"""() => {ROOTS}.flatMap(root => [...root.querySelectorAll('.tile small')])
+    .map(node => node.scrollWidth > node.clientWidth)"""
+
+
 def open_view(page, name):
     view(page, name)
     if name == "Map":
@@ -136,6 +140,16 @@ def test_four_lists_stand_below_their_tiles_and_none_is_cut_beside_an_open_docum
         return [Math.round(left), Math.round(right)];
     }})"""
     assert page.evaluate(read_edges, ".tile") == page.evaluate(read_edges, ".list")
+    # Below the tiles there is room for the trade-off, whose handle sets all decoders to one diversity.
+    handle = page.get_by_role("slider", name="Diversity of all decoders")
+    handle.evaluate("node => { node.value = 150; node.dispatchEvent(new Event('input')); }")
+    page.locator(".document.off").first.wait_for(timeout=WAIT)
+    assert handle.is_visible() and handle.bounding_box()["width"] > 600
+    for row in page.locator(".document.off[data-rank]").all():
+        assert row.locator(".score").is_visible() and row.locator(".brief-mark").is_visible()
+    names = page.locator(".list:last-child .document[data-rank] .name").all()
+    assert len({name.inner_text() for name in names}) == len(names) > 3, "no two documents are called the same"
+    assert page.evaluate(IS_STATE_CUT) == [False] * 4
     page.locator(".list .name").nth(4).click()
     page.locator(".st-key-reading").wait_for(timeout=WAIT)
     until(page, lambda: page.evaluate(read_edges, ".lists")[0][1] < 800)
