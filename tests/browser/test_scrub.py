@@ -153,10 +153,15 @@ def test_the_handle_of_diversity_takes_each_decoder_to_the_largest_weight_that_h
     until(page, lambda: "the most relevant" in page.locator(".said b").inner_text())
     sentence = page.locator(".said b").inner_text()
     assert len(page.sent) == n_sent_before, "nothing is sent while it is held"
-    level, figures = re.match(r"At diversity ≥ (0\.\d\d): (.*) (?:is|are) the most relevant, 0\.\d\d$", sentence).groups()
+    level, figures = re.match(
+        r"At diversity ≥ (0\.\d\d): (.*) (?:is|are) the most relevant, 0\.\d\d$", sentence
+    ).groups()
     level, tiles = float(level), page.locator(".tile").all_inner_texts()
     relevance = sentence.rpartition(" ")[2]
-    assert all(f"Relevance {relevance}" in tile for tile in tiles if f"{tile.split()[1]} λ" in figures), (sentence, tiles)
+    assert all(f"Relevance {relevance}" in tile for tile in tiles if f"{tile.split()[1]} λ" in figures), (
+        sentence,
+        tiles,
+    )
     for text, middle, place, weight in page.evaluate(READ_PLACES):
         assert abs(middle - place) < 1 and weight == "400" and text == f"{float(text):g}", text
     drawn = page.evaluate(READ_LISTS)
