@@ -39,7 +39,8 @@ SET_TO = "frontier.shown.decoders.find(d => d.name === 'mmr').sliders[0].value"
 
 READ_PLACES = f"""() => {ROOTS}.flatMap(root => [...root.querySelectorAll('.front .place')]).map(node => {{
     const {{left, width}} = node.getBoundingClientRect(), start = node.ownerSVGElement.getBoundingClientRect().left;
-    return [node.textContent, left + width / 2 - start, Number(node.getAttribute('x')), getComputedStyle(node).fontWeight];
+    const {{fontWeight}} = getComputedStyle(node);
+    return [node.textContent, left + width / 2 - start, Number(node.getAttribute('x')), fontWeight];
 }})"""
 """Each tick of the query's trade-off: text, the middle of it, the place that it names, and weight of its font."""
 
