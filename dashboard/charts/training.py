@@ -16,7 +16,7 @@ from dashboard.charts.figure import (
     new_figure,
     new_grid,
 )
-from dashboard.charts.palette import DASHES, GREY, SERIES, Style, translucent
+from dashboard.charts.palette import DASHES, GREY, INK, SERIES, Style, translucent
 from engine.wording import decimal, signed
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def plot_gains(effects: Sequence[Effect], is_dark: bool) -> Figure:
     A name has the gain beside it, and says where it is not certain that there is any. effects: all of one
     unit, named as "data set: unit, …"
     """
-    figure, colour, muted = new_figure(), SERIES[0].colour(is_dark), GREY[is_dark]
+    figure, colour, ink = new_figure(), SERIES[0].colour(is_dark), INK.colour(is_dark)
     labels = []
     for row, effect in enumerate(effects):
         low, high = (effect.value if end is None else end for end in (effect.low, effect.high))
@@ -144,7 +144,7 @@ def plot_gains(effects: Sequence[Effect], is_dark: bool) -> Figure:
         certainty = "" if is_certain else " (not certain)"
         # Two lines, as a phone has room for little more than the interval.
         labels.append(f"{escape(data_set)}:<br><b>{signed(effect.value, 1)}</b>{certainty}")
-        look = {"color": colour if is_certain else muted, "symbol": "circle" if is_certain else "circle-open"}
+        look = {"color": colour if is_certain else ink, "symbol": "circle" if is_certain else "circle-open"}
         figure.add_scatter(
             x=[effect.value],
             y=[row],
@@ -156,7 +156,7 @@ def plot_gains(effects: Sequence[Effect], is_dark: bool) -> Figure:
             ),
         )
     unit = effects[0].name.partition(": ")[2].partition(",")[0]
-    figure.add_vline(x=0, line={"color": muted, "width": 1})
+    figure.add_vline(x=0, line={"color": GREY[is_dark], "width": 1})
     figure.update_xaxes(title=escape(unit), zeroline=False)
     figure.update_yaxes(**group_axis(labels) | {"range": [len(effects) - 0.5, -0.5]}, showgrid=False, zeroline=False)
     height = GAIN_ROW_PX * len(effects) + GAIN_MARGIN_PX

@@ -175,8 +175,9 @@ def _draw_arrows(
     figure["layout"]["uirevision"] = layout.digest
     key, backdrop = f"drift.map.{loaded.space.embeddings.digest[:12]}", build_backdrop(loaded, corpus_map, is_dark())
     # No set is shown, so that the map needs no room for labels beside it.
-    names = name_clusters(corpus_map) | {"query": key, "place": None, "sets": [], "relevant": [], "places": {}}
-    overlay = Overlay(names | {"isUnlabelled": True}, ())
+    names = name_clusters(corpus_map) | {"query": key, "sets": [], "relevant": [], "places": {}}
+    place = None if query is None else query.tolist()
+    overlay = Overlay(names | {"place": place, "isUnlabelled": True}, ())
     options: dict[str, Any] = {"scroll": True, "file": "drift-map", "label": "Where documents went"}
     return plot(figure, key, backdrop=backdrop, overlay=overlay, **options)
 

@@ -1,4 +1,4 @@
-"""The dialogs Share, Export and Saved views, and their buttons."""
+"""The dialogs of the menu Share: link, code and results, live page, saved views, and their buttons."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def draw_menu(loaded: Loaded, question: Question | None) -> None:
     if dialog == LINK:
         st.dialog("Share", width="medium")(draw_link)(loaded)
     elif dialog == EXPORT and question is not None:
-        st.dialog("Export", width="large")(draw_export)(loaded, question)
+        st.dialog(EXPORT, width="large")(draw_export)(loaded, question)
     elif dialog == LIVE and question is not None:
         st.dialog("Live page", width="medium")(draw_live_page)(loaded, question)
     elif dialog == VIEWS:

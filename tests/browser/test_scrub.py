@@ -37,7 +37,7 @@ SET_TO = "frontier.shown.decoders.find(d => d.name === 'mmr').sliders[0].value"
 """As the server has it."""
 
 
-READ_PLACES = f"""() => {ROOTS}.flatMap(root => [...root.querySelectorAll('.front .place')]).map(node => {{
+READ_PLACES = f"""() => ({ROOTS})().flatMap(root => [...root.querySelectorAll('.front .place')]).map(node => {{
     const {{left, width}} = node.getBoundingClientRect(), start = node.ownerSVGElement.getBoundingClientRect().left;
     const {{fontWeight}} = getComputedStyle(node);
     return [node.textContent, left + width / 2 - start, Number(node.getAttribute('x')), fontWeight];

@@ -52,8 +52,8 @@ def test_policy_admits_the_script_and_nothing_else(hostile):
     policy = next(attributes["content"] for tag, attributes in parts.elements if "http-equiv" in attributes)
     digest = base64.b64encode(hashlib.sha256(parts.scripts["module"].encode()).digest()).decode()
     assert policy == (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; base-uri 'none'; "
-        "form-action 'none'"
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; font-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
     addresses = set(re.findall(r"https?://[^\s\"'`)]*", parts.scripts["module"]))
     assert addresses == {"http://www.w3.org/2000/svg"}, "the name of a namespace, which nobody fetches"
