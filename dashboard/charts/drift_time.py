@@ -53,7 +53,7 @@ def build_sparklines(
     orange. step_name: the unit of a step, such as a round.
     """
     # Floor division of the negative number rounds up.
-    n_rows, step_texts = -(-len(lines) // SPARKLINES_PER_ROW), [f"{step_name} {step:,}" for step in steps]
+    n_rows, step_texts = -(-len(lines) // SPARKLINES_PER_ROW), list(map(f"{step_name} {{:,}}".format, steps))
     layout: dict[str, Any] = BASE_LAYOUT | {
         "height": SPARKLINE_PX * n_rows + 20,
         "margin": DRIFT_MARGIN | {"t": 40},
@@ -65,8 +65,8 @@ def build_sparklines(
         # Plotly calls the axes of the first panel x and y, those of later ones x2, y2 and so on.
         suffix = str(position + 1) if position else ""
         row, column = divmod(position, SPARKLINES_PER_ROW)
-        axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
-        traces += [trace | axes for trace in _build_lines(line, list(steps), step_texts, dark)]
+        common = {"type": "scatter", "x": list(steps), "xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+        traces += map(common.__or__, _build_lines(line, step_texts, dark))
         layout["shapes"] += _build_guides(line, steps[index], suffix, dark)
         layout["annotations"].append(_build_heading(line, index, suffix, dark))
         # Padding keeps the first and last marker inside the panel.
@@ -76,7 +76,7 @@ def build_sparklines(
             "domain": _divide(n_rows - 1 - row, n_rows, 0.3 / n_rows),
             "anchor": f"x{suffix}",
             "range": [line.low - padding, line.high + padding],
-            **{"tickvals": ticks, "ticktext": [f"{tick:.3g}" for tick in ticks], "tickfont": {"size": 12}},
+            **{"tickvals": ticks, "ticktext": list(map("{:.3g}".format, ticks)), "tickfont": {"size": 12}},
             **{"zeroline": False, "automargin": True},
         }
         # Only the lowest panel of each column has numbers on its axis of steps.
@@ -96,23 +96,18 @@ def _divide(position: int, n_parts: int, gap: float) -> list[float]:
     return [start, start + size]
 
 
-def _build_lines(line: Sparkline, steps: list[int], step_texts: list[str], dark: bool) -> list[dict[str, Any]]:
+def _build_lines(line: Sparkline, step_texts: list[str], dark: bool) -> list[dict[str, Any]]:
     """Build the traces of a measure: its values, and in simulations those without exploration."""
     colour, alarmed = MEASURE_STYLE.colour(dark), ALARM_STYLE.colour(dark)
     is_alarm = [line.alarm is not None and value is not None and value >= line.alarm for value in line.values]
-    marker = {
-        "size": [9 if flag else 4 for flag in is_alarm],
-        "color": [alarmed if flag else colour for flag in is_alarm],
-    }
+    marker = {"size": np.where(is_alarm, 9, 4).tolist(), "color": np.where(is_alarm, alarmed, colour).tolist()}
     measured = {"mode": "lines+markers", "line": {"color": colour, "width": 2}, "marker": marker}
-    rows = [(line.values, measured, step_texts)]
+    traces = [measured | {"y": list(line.values)} | build_tooltip(step_texts, VALUE_TOOLTIP)]
     if line.unexplored:
-        dotted = {"mode": "lines", "line": {"color": colour, "width": 1.5, "dash": "dot"}}
-        rows.append((line.unexplored, dotted, list(map("without exploring, ".__add__, step_texts))))
-    return [
-        {"type": "scatter", "x": steps, "y": list(values), **look, **build_tooltip(texts, VALUE_TOOLTIP)}
-        for values, look, texts in rows
-    ]
+        dotted = {"mode": "lines", "line": {"color": colour, "width": 1.5, "dash": "dot"}, "y": list(line.unexplored)}
+        texts = list(map("without exploring, ".__add__, step_texts))
+        traces.append(dotted | build_tooltip(texts, VALUE_TOOLTIP))
+    return traces
 
 
 def _build_guides(line: Sparkline, step: int, suffix: str, dark: bool) -> list[dict[str, Any]]:
@@ -157,7 +152,7 @@ def _choose_ticks(line: Sparkline) -> list[float]:
         first = np.ceil(line.low / step - AXIS_TOLERANCE)
         n_ticks = int(np.floor(line.high / step + AXIS_TOLERANCE) - first) + 1
         if n_ticks >= 2:
-            return [float((first + i) * step) for i in range(n_ticks)]
+            return list(map(float, (first + np.arange(n_ticks)) * step))
     return [line.low, line.high]
 
 
