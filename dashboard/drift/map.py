@@ -11,7 +11,15 @@ import streamlit as st
 from dashboard.charts.map import build_arrows
 from dashboard.components.live_plot import Overlay, Picked, is_dark, plot
 from dashboard.drift import ballot, headline, timeline
-from dashboard.drift.history import DRIFT_MEMO, DriftHistory, VectorStates, cached_or_job, draw_step, step_key
+from dashboard.drift.history import (
+    DRIFT_MEMO,
+    DriftHistory,
+    VectorStates,
+    cached_or_job,
+    draw_step,
+    find_step,
+    step_key,
+)
 from dashboard.drift.request import SimulationOutcome, SimulationRequest, run_simulation
 from dashboard.services import corpora, jobs
 from dashboard.services.memo import get_or_compute, session_memo
@@ -71,16 +79,19 @@ def _draw_step(history: DriftHistory, question: Question | None) -> None:
     state_area = st.container()
     map_column, measure_column = st.columns([3, 2], gap="medium")
     # The controls stand below both columns.
-    projection, step = _draw_controls(history)
-    with state_area:
-        headline.draw_state(history, step)
-    # The charts take no time, and the map does: while it is played they move with the slider, not after the map.
+    control_area = st.container()
+    # While a history is played, what is sent first is drawn first: the browser takes longer over the charts than over
+    # the slider, and the server takes longest over the map.
     with measure_column:
         if history.is_live and question is not None:
             ballot.draw_ballot(history.loaded, question)
-        timeline.draw_sparklines(history.drifts, history.unit, step, history.unexplored)
+        timeline.draw_sparklines(history.drifts, history.unit, find_step(history), history.unexplored)
         if history.exploration_cost:
             st.caption(" ".join(history.exploration_cost))
+    with control_area:
+        projection, step = _draw_controls(history)
+    with state_area:
+        headline.draw_state(history, step)
     picked = None
     with map_column:
         chart = get_map(history.loaded, projection)
