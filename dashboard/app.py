@@ -12,6 +12,7 @@ st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
 # Streamlit leaves six rem above the first line and five beside: at 1440 × 900 that pushes a page's main part below the
 # fold. The header row stays one line high; on a phone the query has a line of its own. Captions meet WCAG's AA.
 # Popovers and dialogs lie outside of the part that has the theme's scheme, which light-dark() asks for.
+# On a narrow screen the navigation is one button: the page's name stands beside it.
 # On a phone the tool bars of charts and tables would lie over the words beside them.
 # Streamlit's own CSV of a table is made in the browser, where texts that a spreadsheet takes for formulas stay live.
 APP_CSS = """<style>
@@ -31,6 +32,10 @@ APP_CSS = """<style>
 .frontier-title, .frontier-skip {position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}
 .frontier-skip:focus {z-index: 1000000; inset: .5rem auto auto .5rem; width: auto; height: auto; padding: .5rem 1rem;
   clip-path: none; color: light-dark(#000, #fff); background: light-dark(#fff, #000); border: 2px solid}
+@media (max-width: 767px) {
+  .frontier-title {position: fixed; z-index: 999990; inset: 0 auto auto 3.25rem; width: auto; height: auto; margin: 0;
+    padding: 0; clip-path: none; font-size: 1.125rem; line-height: 3.75rem; pointer-events: none}
+}
 @media (max-width: 640px) {
   [data-testid=stButtonGroup] > [role=radiogroup], [data-testid=stButtonGroup] > div {flex-wrap: wrap; row-gap: .25rem}
   .stMainBlockContainer {padding: 3.75rem 1rem 2rem}

@@ -5,15 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dashboard.charts.figure import apply_layout, band_outline, escape, legend_below, new_grid
-from dashboard.charts.palette import DASHES, SERIES, Style, translucent
+from dashboard.charts.figure import (
+    apply_layout,
+    band_outline,
+    build_tooltip,
+    error_bars,
+    escape,
+    group_axis,
+    legend_below,
+    new_figure,
+    new_grid,
+)
+from dashboard.charts.palette import DASHES, GREY, INK, SERIES, Style, translucent
+from engine.wording import decimal, signed
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from engine.evidence.rules import Effect
     from engine.views.training import Band, Curves
 
 TRAINING_PX, BAND_OPACITY = 480, 0.15
+GAIN_ROW_PX, GAIN_MARGIN_PX = 40, 70
+"""Height of a data set in a figure of gains, and of what is around all of them."""
 MAX_TICKED_EPOCHS = 8
 """Up to this many epochs each has a tick, as plotly would add ticks between few."""
 RUN_STYLE, *REFERENCE_STYLES = SERIES
@@ -112,3 +126,38 @@ def _add_metric(figure: Figure, stage_name: str, curves: Curves, metric_band: Ba
         **subplot,
     )
     figure.update_yaxes(nticks=6, row=1, col=column)
+
+
+def plot_gains(effects: Sequence[Effect], is_dark: bool) -> Figure:
+    """Plot what a training gained on some data sets, each with its 95% interval, and its name at the left.
+
+    A name has the gain beside it, and says where it is not certain that there is any. effects: all of one
+    unit, named as "data set: unit, …"
+    """
+    figure, colour, ink = new_figure(), SERIES[0].colour(is_dark), INK.colour(is_dark)
+    labels = []
+    for row, effect in enumerate(effects):
+        low, high = (effect.value if end is None else end for end in (effect.low, effect.high))
+        # Where queries are compared the sign allows for the number of data sets, and the interval does not.
+        is_certain = bool(effect.sign)
+        data_set = effect.name.partition(": ")[0]
+        certainty = "" if is_certain else " (not certain)"
+        # Two lines, as a phone has room for little more than the interval.
+        labels.append(f"{escape(data_set)}:<br><b>{signed(effect.value, 1)}</b>{certainty}")
+        look = {"color": colour if is_certain else ink, "symbol": "circle" if is_certain else "circle-open"}
+        figure.add_scatter(
+            x=[effect.value],
+            y=[row],
+            mode="markers",
+            marker=look | {"size": 10, "line": {"width": 2, "color": look["color"]}},
+            error_x=error_bars([effect.value], [low], [high]) | {"thickness": 2.5, "color": look["color"]},
+            **build_tooltip(
+                f"{escape(data_set)}: {signed(effect.value, 1)}<br>95% CI {decimal(low)} to {decimal(high)}"
+            ),
+        )
+    unit = effects[0].name.partition(": ")[2].partition(",")[0]
+    figure.add_vline(x=0, line={"color": GREY[is_dark], "width": 1})
+    figure.update_xaxes(title=escape(unit), zeroline=False)
+    figure.update_yaxes(**group_axis(labels) | {"range": [len(effects) - 0.5, -0.5]}, showgrid=False, zeroline=False)
+    height = GAIN_ROW_PX * len(effects) + GAIN_MARGIN_PX
+    return apply_layout(figure, height=height, margin={"l": 10, "r": 14, "t": 10, "b": 10})

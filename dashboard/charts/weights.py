@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, read_column
-from dashboard.charts.palette import GREY, GROUNDS, INK, method_style, translucent
+from dashboard.charts.palette import GREY, INK, method_style
+from dashboard.charts.slopes import LEADER_SHAPE, spread_names
+from engine.maps.clusters import title_prefix
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -18,8 +20,12 @@ if TYPE_CHECKING:
     from engine.evaluation.studies.fista_convergence import ConvergenceRow
     from engine.views.sets import WeightLine
 
-MIN_LABEL_DISTANCE = 0.045
-"""As a share of the height."""
+MAX_LABELS, MAX_NAME_LENGTH = 12, 24
+"""Names beside the lines, and characters of one."""
+LETTER_PX, LEADER_PX = 7, 14
+"""Width of a letter of a name, and of the gap between it and the lines, with the line that leads there."""
+AXIS_HEADROOM = 1.05
+"""Height of the axis in units of the largest weight."""
 
 
 def plot_weights(
@@ -57,14 +63,13 @@ def plot_weights(
             hovertemplate="%{customdata}<br>w %{y:.4f}<extra>as computed</extra>",
             customdata=list(map(escape, document_names)),
         )
-    # The names stand on the longer side of λ₁, where they are not cut off.
-    anchor = "right" if l1 * l1 > span[0] * span[1] else "left"
-    _add_labels(figure, weight_lines, l1, anchor, is_dark)
     figure.add_vline(x=l1, line=guide(ink_colour, "dash"))
     # Plotly names 2 and 5 between the powers in smaller type than can be read.
     figure.update_xaxes(type="log", title="λ₁", dtick=1, range=[math.log10(span[0]), math.log10(span[1])])
-    figure.update_yaxes(title="weight w", rangemode="tozero")
-    return apply_layout(figure)
+    figure.update_yaxes(title="weight w", zeroline=False)
+    apply_layout(figure)
+    _add_labels(figure, weight_lines, span[0], is_dark)
+    return figure
 
 
 def plot_convergence(rows: Sequence[ConvergenceRow], set_size: int, is_dark: bool) -> Figure:
@@ -95,25 +100,47 @@ def plot_convergence(rows: Sequence[ConvergenceRow], set_size: int, is_dark: boo
     return apply_layout(figure, **legend_below(-0.25))
 
 
-def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], l1: float, anchor: str, is_dark: bool) -> None:
-    """Add the documents' names on their lines at the current λ₁, six at most; names that would overlap are left out.
+def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], min_l1: float, is_dark: bool) -> None:
+    """Write the chosen documents' names in a gutter at the left, where their lines begin and no line runs.
 
-    anchor: the end of a name that is at λ₁, "left" or "right"
+    min_l1: the lowest λ₁ of the axis; names are moved apart, and a thin line leads from each to its own
     """
-    heights, ink_colour = list[float](), INK.colour(is_dark)
-    font, ground = {"size": 12, "color": ink_colour}, translucent(GROUNDS[is_dark], 0.75)
-    distance = MIN_LABEL_DISTANCE * max((max(weight_line.weight) for weight_line in weight_lines), default=0.0)
+    highest = max((max(weight_line.weight) for weight_line in weight_lines), default=0.0)
+    axis_range = (0.0, AXIS_HEADROOM * highest or 1.0)
+    figure.update_yaxes(range=list(axis_range))
     # Only documents with a weight at the current λ₁ have a rank, from 1; the others have None.
-    for weight_line in sorted(filter(attrgetter("chosen"), weight_lines), key=attrgetter("chosen")):
-        # λ₁ falls along the path, and `interp` needs it rising.
-        height = float(np.interp(l1, weight_line.l1[::-1], weight_line.weight[::-1], right=0.0))
-        if len(heights) < 6 and all(abs(height - used) >= distance for used in heights):
-            heights.append(height)
-            position = {"x": math.log10(l1), "y": height, "yanchor": "bottom", "showarrow": False}
-            position |= {"xanchor": anchor, "xshift": 6 if anchor == "left" else -6}
-            figure.add_annotation(**position, text=_line_label(weight_line), font=font, bgcolor=ground)
+    labelled = sorted(filter(attrgetter("chosen"), weight_lines), key=attrgetter("chosen"))[:MAX_LABELS]
+    if not labelled:
+        return
+    # λ₁ falls along the path, and `interp` needs it rising.
+    starts = [float(np.interp(min_l1, line.l1[::-1], line.weight[::-1], right=0.0)) for line in labelled]
+    names = _shorten_names(list(map(_name_document, labelled)))
+    for weight_line, name, start, height in zip(labelled, names, starts, spread_names(starts, axis_range), strict=True):
+        tick = " ✓" if weight_line.relevant else ""
+        position = {"x": 0, "xref": "paper", "y": height, "xanchor": "right", "xshift": -LEADER_PX, "showarrow": False}
+        font = {"size": 12, "color": INK.colour(is_dark)}
+        figure.add_annotation(**position, text=name + tick, font=font, hovertext=_line_label(weight_line))
+        pixels = {"xref": "paper", "xanchor": 0, "xsizemode": "pixel", "x0": -LEADER_PX, "x1": 0}
+        line = {"color": GREY[is_dark], "width": 1}
+        figure.add_shape(type="line", **pixels, y0=height, y1=start, line=line, name=LEADER_SHAPE)
+    width = LETTER_PX * max(len(name) + 2 * bool(line.relevant) for name, line in zip(names, labelled, strict=True))
+    # The gutter takes the side of the axis, whose numbers stand at the right then.
+    figure.update_yaxes(side="right")
+    figure.update_layout(margin={"l": width + LEADER_PX + 4})
+
+
+def _shorten_names(names: Sequence[str]) -> list[str]:
+    """Return names without the modules that all of them have: "ma.std" of numpy.ma.std beside numpy.mean."""
+    is_dotted = len(names) > 1 and " " not in "".join(names)
+    prefix_length = title_prefix(names).rfind(".") + 1 if is_dotted else 0
+    return [escape(name[prefix_length:], MAX_NAME_LENGTH) for name in names]
+
+
+def _name_document(weight_line: WeightLine) -> str:
+    """Return a document's title, or its id where it has none."""
+    return weight_line.title or weight_line.id
 
 
 def _line_label(weight_line: WeightLine) -> str:
     """Return a document's title or id, with a tick if it is relevant."""
-    return escape(weight_line.title or weight_line.id) + (" ✓" if weight_line.relevant else "")
+    return escape(_name_document(weight_line)) + (" ✓" if weight_line.relevant else "")

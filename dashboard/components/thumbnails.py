@@ -20,6 +20,7 @@ class WallContent:
     base_title: str
     headline: str  # of the baseline's sets
     legend: str  # of the squares
+    random_ilad: float | None  # mean ILAD of random pairs of the corpus, None where it is unknown
 
 
 def draw_wall(
@@ -56,6 +57,7 @@ def draw_wall(
         "baseTitle": content.base_title,
         "headline": content.headline,
         "legend": content.legend,
+        "randomDiversity": content.random_ilad,
         "decoders": list(decoders),
         **state,
     }

@@ -477,7 +477,7 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask, level: int
             "Decoder": (names, text_column(108)),
             f"Recall@{k}": (means, number_column("%.3f", 78)),
             "95% CI": (intervals, text_column(112)),
-            "Judged": (judged_shares, text_column(54, f"Of the first {k}")),
+            "Judged": (judged_shares, text_column(54, f"Share of the first {k} documents that have a judgement")),
         },
         max_rows=10,
     )

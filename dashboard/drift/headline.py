@@ -42,5 +42,5 @@ def _format_lights(drift: Drift) -> list[str]:
     colour, icon = HEALTH_LIGHTS[drift.light]
     alarm = [":red-badge[:material/hub: Hub alarm]"] if drift.alarm else []
     if drift.light == "green":
-        return alarm or [f":green-badge[{icon} Healthy]"]
+        return alarm or [f":green-badge[{icon} Healthy: no alarm]"]
     return [f":{colour}-badge[{icon} Health: {drift.light}]", *alarm]

@@ -223,6 +223,12 @@ def cached_or_job(
     ).draw_until_result()
 
 
+def find_step(history: DriftHistory) -> int:
+    """Return the step that the slider of `draw_step` stands at, by default the last one."""
+    step: int = st.session_state.get(step_key(history), history.last_step)
+    return step if step in history.steps else history.last_step
+
+
 def draw_step(history: DriftHistory) -> int:
     """Draw the slider over the steps of a history, records or rounds; return the chosen one.
 

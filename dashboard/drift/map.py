@@ -9,9 +9,17 @@ import numpy as np
 import streamlit as st
 
 from dashboard.charts.map import build_arrows
-from dashboard.components.live_plot import Picked, is_dark, plot
+from dashboard.components.live_plot import Overlay, Picked, is_dark, plot
 from dashboard.drift import ballot, headline, timeline
-from dashboard.drift.history import DRIFT_MEMO, DriftHistory, VectorStates, cached_or_job, draw_step, step_key
+from dashboard.drift.history import (
+    DRIFT_MEMO,
+    DriftHistory,
+    VectorStates,
+    cached_or_job,
+    draw_step,
+    find_step,
+    step_key,
+)
 from dashboard.drift.request import SimulationOutcome, SimulationRequest, run_simulation
 from dashboard.services import corpora, jobs
 from dashboard.services.memo import get_or_compute, session_memo
@@ -21,7 +29,16 @@ from dashboard.widgets import confirm
 from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.job_panel import JobPanel
-from dashboard.widgets.map import MAP_WAYS, CorpusMap, build_backdrop, describe_map, get_map, name_document, place_query
+from dashboard.widgets.map import (
+    MAP_WAYS,
+    CorpusMap,
+    build_backdrop,
+    describe_map,
+    get_map,
+    name_clusters,
+    name_document,
+    place_query,
+)
 from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics
 from engine.maps import layout as maps
 from engine.progress import counted, shorten
@@ -62,7 +79,17 @@ def _draw_step(history: DriftHistory, question: Question | None) -> None:
     state_area = st.container()
     map_column, measure_column = st.columns([3, 2], gap="medium")
     # The controls stand below both columns.
-    projection, step = _draw_controls(history)
+    control_area = st.container()
+    # While a history is played, what is sent first is drawn first: the browser takes longer over the charts than over
+    # the slider, and the server takes longest over the map.
+    with measure_column:
+        if history.is_live and question is not None:
+            ballot.draw_ballot(history.loaded, question)
+        timeline.draw_sparklines(history.drifts, history.unit, find_step(history), history.unexplored)
+        if history.exploration_cost:
+            st.caption(" ".join(history.exploration_cost))
+    with control_area:
+        projection, step = _draw_controls(history)
     with state_area:
         headline.draw_state(history, step)
     picked = None
@@ -74,12 +101,6 @@ def _draw_step(history: DriftHistory, question: Question | None) -> None:
         if chart is not None and paths is not None:
             picked = _draw_arrows(history, question, chart, paths[0], step)
             st.caption(_format_caption(chart.layout, *paths))
-    with measure_column:
-        if history.is_live and question is not None:
-            ballot.draw_ballot(history.loaded, question)
-        timeline.draw_sparklines(history.drifts, history.unit, step, history.unexplored)
-        if history.exploration_cost:
-            st.caption(" ".join(history.exploration_cost))
     if picked is not None and paths is not None:
         _draw_document(history.loaded, paths[0], picked)
 
@@ -164,7 +185,12 @@ def _draw_arrows(
     # Plotly keeps the zoom as long as `uirevision` is equal: from step to step of one map.
     figure["layout"]["uirevision"] = layout.digest
     key, backdrop = f"drift.map.{loaded.space.embeddings.digest[:12]}", build_backdrop(loaded, corpus_map, is_dark())
-    return plot(figure, key, backdrop=backdrop, scroll=True, file="drift-map", label="Where documents went")
+    # No set is shown, so that the map needs no room for labels beside it.
+    names = name_clusters(corpus_map) | {"query": key, "sets": [], "relevant": [], "places": {}}
+    place = None if query is None else query.tolist()
+    overlay = Overlay(names | {"place": place, "isUnlabelled": True}, ())
+    options: dict[str, Any] = {"scroll": True, "file": "drift-map", "label": "Where documents went"}
+    return plot(figure, key, backdrop=backdrop, overlay=overlay, **options)
 
 
 def find_queries(history: DriftHistory, step: int, rows: Sequence[int]) -> dict[int, list[str]]:

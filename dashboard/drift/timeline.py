@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.drift_time import plot_quality, plot_regret, plot_sparklines
+from dashboard.charts.drift_time import build_sparklines, plot_quality, plot_regret
 from dashboard.charts.figure import read_column
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.drift.history import DRIFT_MEMO, ROUNDS_UNIT, DriftHistory, name_decoders
@@ -69,7 +69,7 @@ def draw_sparklines(
         dotted_note = " · dotted: without exploring" if any(line.unexplored for line in lines) else ""
         st.caption(f"Grey: change below {views.NOISE_CHANGE:g} · dashed: alarm{dotted_note}")
     if chosen_lines := [line for line in lines if line.measure.name in chosen]:
-        picture = plot_sparklines(chosen_lines, steps, step_index, step_unit.removesuffix("s"), is_dark())
+        picture = build_sparklines(chosen_lines, steps, step_index, step_unit.removesuffix("s"), is_dark())
         # The chart stands above the controls that decide on it.
         with figure_area:
             plot(picture, "drift.sparklines", file="drift", label="Drift over time")

@@ -1,5 +1,6 @@
 """The Check-up view: queries whose first results repeat each other."""
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +31,7 @@ from engine.evaluation.studies.compare_encoders import build_document_variants
 from engine.params import Param, values_of
 from engine.stages import methods
 from engine.values import Embeddings, Queries, digest_of
-from engine.views.check_up import brief_headline, describe_scale, headline
+from engine.views.check_up import brief_headline, describe_threshold, headline
 from engine.views.topic import find_topic_floor
 from engine.views.wall import TopicBounds, WallRequest, build_wall_requests, pack_costs, pack_redundancy
 from engine.wording import visible
@@ -145,7 +146,9 @@ def draw_queries(
         base_title=decoders.format_title(decoders.make_baseline(depth)),
         headline=result.headline,
         current=next((i for i, position in enumerate(positions) if result.vectors.ids[position] == open_id), None),
-        legend=f"{LEGEND} {describe_scale(checked)}",
+        legend=f"{LEGEND} {describe_threshold(checked)}",
+        # JSON has no NaN: a corpus of one document has no pairs.
+        random_ilad=None if math.isnan(checked.random_ilad) else checked.random_ilad,
     )
     open_query = partial(_open_query, loaded, result)
     draw_wall(content, sliders, state, "checkup.wall", open_query, partial(_release, loaded, params, has_address))

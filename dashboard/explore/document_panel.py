@@ -99,7 +99,7 @@ def _draw_reason(answer: Answer, explanation: Why) -> None:
     """Draw in words why a decoder retrieved the document or not, with the figures behind it."""
     sign = method_style(answer.name).sign
     rank_text = "" if explanation.rank is None else f" #{explanation.rank}"
-    lines = [f"{sign} {answer.title}{rank_text}. {describe_reasons(explanation)}"]
+    lines = [f"{sign} {answer.title}{rank_text}. {describe_reasons(explanation, answer.stage)}"]
     details = []
     if explanation.nearest is not None:
         # A retrieved document is compared with those ranked above it, another one with the full set.

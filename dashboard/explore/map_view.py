@@ -31,6 +31,7 @@ from dashboard.widgets.map import (
     find_moved,
     get_map,
     move_documents,
+    name_clusters,
     name_document,
     place_query,
     query_digest,
@@ -38,7 +39,6 @@ from dashboard.widgets.map import (
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.evaluation.tables import format_csv
 from engine.maps import layout as maps
-from engine.progress import shorten
 from engine.values import replace_surrogates
 from engine.views.colouring import Groups, colouring
 from engine.wording import visible
@@ -115,7 +115,7 @@ def draw_corpus_map(loaded: Loaded) -> None:
         figure = build_map(None, full_extent(chart.layout.points), is_grouped, dark)
         figure["layout"]["uirevision"] = chart.layout.digest
         # Names of clusters lie in the same overlay as sets, of which there are none yet.
-        data = {"query": key, "place": None, "sets": [], "relevant": [], "places": {}, **_name_clusters(chart)}
+        data = {"query": key, "place": None, "sets": [], "relevant": [], "places": {}, **name_clusters(chart)}
         moved_chart = move_documents(chart, find_moved(loaded, chart.layout))
         backdrop, overlay = build_backdrop(loaded, moved_chart, dark, colour), Overlay(data, ())
         options: dict[str, Any] = {"select": True, "scroll": True, "file": "map", "label": "Map of the corpus"}
@@ -128,17 +128,6 @@ def draw_corpus_map(loaded: Loaded) -> None:
             arguments = (loaded, SIMILAR, None, replace_surrogates(loaded.space.corpus.ids[row]))
             step_button("Search like this", "map.similar", select_query, *arguments, icon=":material/search:")
         _draw_selection(loaded, selection)
-
-
-def _name_clusters(chart: CorpusMap) -> dict[str, Any]:
-    """Return a map's clusters (place, size, name) and the common beginning of titles, for the overlay's script."""
-    clustering, named_clusters = chart.clusters, []
-    for centre, size, name in zip(
-        clustering.centres.tolist(), clustering.sizes.tolist(), clustering.names, strict=True
-    ):
-        if name:
-            named_clusters.append([*centre, size, shorten(name, 28)])
-    return {"clusters": named_clusters, "prefix": chart.prefix}
 
 
 def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], chart: CorpusMap, colour: str) -> Picked:
@@ -192,7 +181,7 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
                 "sets": overlay_sets,
                 "relevant": relevant,
                 "places": {str(row): [*places[row].tolist(), name_document(loaded, row)] for row in unmapped},
-                **_name_clusters(chart),
+                **name_clusters(chart),
             },
             build_set_traces(traces, query, marks(relevant) if relevant else None, dark),
         ),

@@ -174,8 +174,8 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
     # One column of ticks, none for a query without judgements.
     for heading, ticks in make_relevance_column(rows).items():
         columns[heading] = ticks, text_column(28, "Judged relevant")
-    sets_column = number_column(width=48, help="How many of the decoders return it")
-    columns["Sets"] = read_column(rows, "sets"), sets_column
+    sets_column = number_column(width=64, help="Number of decoders above whose set has this document")
+    columns["Found by"] = read_column(rows, "sets"), sets_column
     columns[relevance] = read_column(rows, "relevance"), number_column("%.3f", 76, RELEVANCE_HELP)
     # What a selector used in place of the inner product stands in a column of its own.
     for answer in answers.values():

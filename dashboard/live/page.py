@@ -4,6 +4,9 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +28,14 @@ MAX_LIVE_QUERIES = 20
 MAX_LIVE_SLIDERS = 1
 """Sliders of a decoder: a second one would need the sets at every pair of values."""
 LIVE_SCRIPT = "live_page.js"
+TYPEFACE_PATTERN = "SourceSansVF-Upright*.woff2"
+"""Streamlit's file of the pages' typeface, whose name has a digest in it."""
 LIVE_TEMPLATE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-{digest}'; \
-style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
+style-src 'unsafe-inline'; font-src data:; base-uri 'none'; form-action 'none'">
 <title>{title}</title><style>{styles}</style></head><body>
-<header><h1>{title}</h1><p class="note">{subtitle}</p></header>
+<header><h1>{title}</h1><p class="note">{subtitle}</p><p class="brand">Frontier</p></header>
 <main id="frontier"><noscript>This page needs JavaScript, which stands in the file itself.</noscript></main>
 <script type="application/json" id="frontier-data">{data}</script>
 <script type="module">{script}</script>
@@ -90,11 +95,24 @@ def build_live_page(content: LiveContent, *, progress: Progress | None = None, s
     return LIVE_TEMPLATE.format(
         digest=digest,
         title=escape_html(content.title or content.space.corpus.name or "Frontier"),
-        styles=(MODULE_FOLDER / "live_page.css").read_text(encoding="utf-8"),
+        styles=embed_typeface() + (MODULE_FOLDER / "live_page.css").read_text(encoding="utf-8"),
         subtitle=_describe_page(content, has_frontier=data["frontier"] is not None),
         data=encode_json(data),
         script=script,
     )
+
+
+@cache
+def embed_typeface() -> str:
+    """Return the style that brings the pages' typeface along; "" where this version of Streamlit has it elsewhere."""
+    # Without a network a page has the fonts of its reader's machine alone, and few have this one.
+    folder = files("streamlit") / "static" / "static" / "media"
+    fonts = [file for file in folder.iterdir() if fnmatch(file.name, TYPEFACE_PATTERN)] if folder.is_dir() else []
+    if not fonts:
+        return ""
+    content = base64.b64encode(fonts[0].read_bytes()).decode()
+    source = f'url("data:font/woff2;base64,{content}") format("woff2")'
+    return f'@font-face {{ font-family: "Source Sans"; font-weight: 200 900; src: {source}; }}\n'
 
 
 def _describe_page(content: LiveContent, has_frontier: bool) -> str:

@@ -1,4 +1,4 @@
-"""The dialogs Share, Export and Saved views, and their buttons."""
+"""The dialogs of the menu Share: link, code and results, live page, saved views, and their buttons."""
 
 from collections import Counter
 from collections.abc import Iterator

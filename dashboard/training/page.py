@@ -6,8 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.evidence import plot_effects
-from dashboard.charts.training import plot_training
+from dashboard.charts.training import plot_gains, plot_training
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, training_runs
 from dashboard.services.source import Loaded
@@ -28,7 +27,7 @@ from dashboard.widgets.choices import choose
 from dashboard.widgets.job_panel import JobPanel, draw_run_button, draw_running
 from engine.errors import FrontierError, ParamError
 from engine.evidence.run import load_shipped
-from engine.progress import format_duration
+from engine.progress import counted, format_duration
 from engine.training.experiment import Foreseen, histories
 from engine.training.recipe import QUERY_SIDE
 from engine.training.recipes import RECIPES, declared_params, make_recipe
@@ -131,10 +130,12 @@ def _draw_example() -> None:
     """Draw what a training has brought on other data: a claim that Evidence has measured."""
     for row in load_shipped().rows:
         if row.claim.id == EXAMPLE_CLAIM and row.ruling.effects:
+            effects = row.ruling.effects
+            n_certain = sum(effect.sign == 1 for effect in effects)
             st.caption(f"An example, claim {row.claim.id} of Evidence")
-            st.text(row.claim.sentence)
-            figure = plot_effects(row.ruling.effects, is_dark(), row.claim.find_claimed_values)
-            plot(figure, "train.example", file=row.claim.id, label=row.claim.sentence)
+            # The sentence is what was tested: what came of it on each data set is said beside it.
+            st.text(f"{row.claim.sentence} Certain on {n_certain} of {counted(len(effects), 'data set')}.")
+            plot(plot_gains(effects, is_dark()), "train.example", file=row.claim.id, label=row.claim.sentence)
 
 
 def _attach_running(untrained: Loaded) -> None:

@@ -16,6 +16,7 @@ from dashboard.widgets.job_panel import SharedPanel, draw_running
 from engine.maps import layout as maps
 from engine.maps.clusters import Clusters, find_clusters, title_prefix
 from engine.maps.density import estimate_density
+from engine.progress import shorten
 from engine.space import Space
 from engine.views.colouring import Groups, Numbers, colouring
 from engine.views.drift_map import trajectories
@@ -110,6 +111,17 @@ def find_moved(loaded: Loaded, layout: maps.Layout) -> dict[int, np.ndarray]:
     if loaded.embedded is None:
         return {}
     return get_or_compute("map.moved", (layout.digest, loaded.space.embeddings.digest), trace, max_entries=2)
+
+
+def name_clusters(chart: CorpusMap) -> dict[str, Any]:
+    """Return a map's clusters (place, size, name) and the common beginning of titles, for the overlay's script."""
+    clustering, named_clusters = chart.clusters, []
+    for centre, size, name in zip(
+        clustering.centres.tolist(), clustering.sizes.tolist(), clustering.names, strict=True
+    ):
+        if name:
+            named_clusters.append([*centre, size, shorten(name, 28)])
+    return {"clusters": named_clusters, "prefix": chart.prefix}
 
 
 def move_documents(corpus_map: CorpusMap, moved: dict[int, np.ndarray]) -> CorpusMap:

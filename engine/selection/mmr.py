@@ -25,6 +25,7 @@ class MMR(GreedySelector):
     """
 
     gain_kind = NEAREST
+    criterion = "λ·relevance − (1 − λ)·redundancy (cosine with the closest above)"
 
     relevance_weight: float = declare(
         replace(

@@ -1,12 +1,8 @@
 """Check-up of a corpus in words."""
 
-import math
-
-import numpy as np
-
 from engine.evaluation.studies.check_up import CheckUp
 from engine.progress import counted, shorten
-from engine.wording import decimal, percent
+from engine.wording import percent
 
 MAX_QUERY_LENGTH = 70
 """Characters of a query in a headline."""
@@ -42,11 +38,6 @@ def brief_headline(checked: CheckUp) -> str:
     return f"{percent(checked.n_redundant / len(checked))} of {queries_text} hold near-duplicates"
 
 
-def describe_scale(checked: CheckUp) -> str:
-    """State which documents are near-duplicates, and the diversity of the results beside that of random pairs."""
-    threshold_text = f"Near-duplicate: cosine ≥ {checked.threshold:g}."
-    mean_ilad = np.nanmean(checked.ilad) if not np.isnan(checked.ilad).all() else math.nan
-    if math.isnan(mean_ilad) or math.isnan(checked.random_ilad):
-        return threshold_text
-    random_text = f"{decimal(checked.random_ilad)} of random pairs."
-    return f"{threshold_text} Diversity (ILAD) {decimal(float(mean_ilad))} on average, {random_text}"
+def describe_threshold(checked: CheckUp) -> str:
+    """State which documents are near-duplicates."""
+    return f"Near-duplicate: cosine ≥ {checked.threshold:g}."

@@ -161,8 +161,8 @@ def explain_document(
     )
 
 
-def describe_reasons(facts: Why) -> str:
-    """Explain in words why a document is in the set or not."""
+def describe_reasons(facts: Why, stage: Selector | None = None) -> str:
+    """Explain in words why a document is in the set or not; stage: the selector that chose it, if it is known."""
     # `rank` is the rank in the set, None outside; `place` is the rank by relevance in the corpus.
     if facts.pool is not None and facts.rank is None:
         return f"Out: relevance rank {facts.place:,}, beyond the pool of {facts.pool:,}."
@@ -173,7 +173,9 @@ def describe_reasons(facts: Why) -> str:
     # set, the less relevant ones in it.
     if facts.rank is not None:
         if not facts.overtaken:
-            return "In: highest relevance of those left."
+            # The first pick has nothing above it that it could repeat.
+            has_redundancy = stage is not None and stage.reads_vectors and facts.rank > 1
+            return f"In: highest {stage.criterion if stage and has_redundancy else 'relevance'} of those left."
         return f"In: chosen over {counted(facts.overtaken, 'more relevant document')}."
     if not facts.size:
         return "Out: no document was selected."

@@ -39,8 +39,8 @@ MIN_REPORTED_SHIFT = 0.001
 """Least distance that sentences give."""
 NOISE_CHANGE = 0.01
 """A smaller change of a measure says nothing."""
-MIN_AXIS_SPAN = 0.1
-"""Least range of the axis of a measure without an alarm: ten times what says nothing."""
+MIN_AXIS_SPAN = NOISE_CHANGE
+"""Least range of the axis of a measure without an alarm: a change that says nothing never fills it."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _drop_missing(values: Iterable[float | None]) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Sparkline:
-    """A measure over time, on an axis that does not follow its values: noise looks like noise."""
+    """A measure over time, with an axis on which noise looks like noise."""
 
     measure: Measure
     values: tuple[float | None, ...]  # one a step, None where it could not be measured
@@ -103,8 +103,8 @@ def sparklines(
 ) -> tuple[Sparkline, ...]:
     """Return the measures of drift over time as small lines, whose axes show noise as noise.
 
-    An axis with an alarm goes from the value before feedback to the alarm, so that the height tells how far trouble is.
-    Other axes reach over the values, but over MIN_AXIS_SPAN at least. unexplored: measure → its values had every round
+    An axis with an alarm goes from 0 to the alarm, so that the height tells how far trouble is. Other axes reach over
+    the values, but over MIN_AXIS_SPAN at least. unexplored: measure → its values had every round
     shown the best document, not one drawn at random; they are drawn beside the others.
     """
     lines = []
@@ -124,7 +124,7 @@ def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, .
 
     name: of the measure; values: one a step, None where it could not be measured
     """
-    measured_values, alarm, start = _drop_missing(values), None, 0.0
+    measured_values, alarm = _drop_missing(values), None
     if name == "hubs":
         # The alarm is a rise over the value before feedback.
         start = next((measured.start for measured in drifts if measured.start is not None), measured_values[0])
@@ -132,11 +132,11 @@ def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, .
     elif name == "longest":
         # Where vectors are not kept in the unit ball they can grow freely, so the warning comes earlier.
         is_bounded = all(measured.ball for measured in drifts)
-        start, alarm = measured_values[0], RED_LENGTH if is_bounded else AMBER_LENGTH
+        alarm = RED_LENGTH if is_bounded else AMBER_LENGTH
     # A value off the axis extends it rather than being cut.
     minimum, maximum = min(measured_values), max(measured_values)
     if alarm is not None:
-        minimum, maximum = min(minimum, start), max(maximum, alarm)
+        minimum, maximum = min(minimum, 0.0), max(maximum, alarm)
     elif maximum - minimum < MIN_AXIS_SPAN:
         # All these measures lie between 0 and 1, as the axis does.
         middle = min(max((minimum + maximum) / 2, MIN_AXIS_SPAN / 2), 1 - MIN_AXIS_SPAN / 2)

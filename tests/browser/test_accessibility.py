@@ -25,6 +25,11 @@ def test_no_finding_and_no_small_text(page, server, name):
     page.wait_for_timeout(500)
     idle(page)
     assert not findings(page) and not page.evaluate(SMALL_TEXTS)
+    # The navigation is one button there, and the page's name stands beside it.
+    title, button = page.locator("h1.frontier-title"), page.get_by_test_id("stExpandSidebarButton")
+    box, beside = title.bounding_box(), button.bounding_box()
+    assert title.inner_text() and 0 < box["x"] - beside["x"] - beside["width"] < 20
+    assert abs(box["y"] + box["height"] / 2 - beside["y"] - beside["height"] / 2) < 3
 
 
 def test_no_finding_in_other_views_and_popovers(page, server):

@@ -10,6 +10,7 @@ READ_WALL = f"""() => {{
     const root = {ROOTS}.find(root => root.querySelector('.frontier-wall'));
     return {{
         figure: root.querySelector('.figure').textContent,
+        note: root.querySelector('.note').textContent,
         counts: [...root.querySelectorAll('.frontier-wall span')].map(note => Number(note.textContent)),
         pixels: root.querySelector('canvas').toDataURL(),
     }};
@@ -55,6 +56,9 @@ def test_a_drag_changes_all_squares_and_a_click_opens_the_query_at_its_lambda(pa
     n_redundant = sum(count > 0 for count in base["counts"])
     assert shares[0][0] == round(100 * n_redundant / 157) > shares[0][1] > shares[1][1] > shares[2][1]
     assert len({wall["pixels"] for wall in [base, *walls]}) == 4
+    (mean,) = re.findall(r"Diversity \(ILAD\) (0\.\d\d) on average", base["note"])
+    means = [re.search(rf"Diversity \(ILAD\) {mean} → (0\.\d\d) on average", wall["note"])[1] for wall in walls]
+    assert mean < means[0] < means[1] < means[2], "the caption's diversity is that of the squares"
     page.mouse.up()
     until(page, lambda: len(sent) > n_sent and re.search(r"mmr\.relevance_weight=0\.(49|5|51)&", page.url))
     idle(page)

@@ -13,6 +13,10 @@ POINT_POSITION = """at => {
 }"""
 
 
+IS_STATE_CUT = f"""() => {ROOTS}.flatMap(root => [...root.querySelectorAll('.tile small')])
+    .map(node => node.scrollWidth > node.clientWidth)"""
+
+
 def open_view(page, name):
     view(page, name)
     if name == "Map":
@@ -138,6 +142,19 @@ def test_four_lists_stand_below_their_tiles_and_none_is_cut_beside_an_open_docum
     assert page.evaluate(read_edges, ".tile") == page.evaluate(read_edges, ".list")
     legend = "Above each slider: filled: diversity, grey: recall, hatched: off topic · Squares: cosines within a set"
     assert legend in page.locator(".reading").inner_text()
+    # Below the tiles there is room for the trade-off, whose handle sets all decoders to one diversity.
+    handle = page.get_by_role("slider", name="Diversity of all decoders")
+    handle.evaluate("node => { node.value = 150; node.dispatchEvent(new Event('input')); }")
+    page.locator(".document.off").first.wait_for(timeout=WAIT)
+    assert handle.is_visible() and handle.bounding_box()["width"] > 600
+    # All are read at once: rows change their order among themselves when they have come to rest.
+    off_topic = page.locator(".document.off[data-rank]").evaluate_all(
+        "rows => rows.map(row => ['.score', '.brief-mark'].every(name => row.querySelector(name).checkVisibility()))"
+    )
+    assert off_topic and all(off_topic), "the figure is there, and a mark for the word that has no room"
+    names = page.locator(".list:last-child .document[data-rank] .name").all_inner_texts()
+    assert len(set(names)) == len(names) > 3, names
+    assert page.evaluate(IS_STATE_CUT) == [False] * 4
     page.locator(".list .name").nth(4).click()
     page.locator(".st-key-reading").wait_for(timeout=WAIT)
     until(page, lambda: page.evaluate(read_edges, ".lists")[0][1] < 800)

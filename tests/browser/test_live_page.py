@@ -158,7 +158,7 @@ def test_names_of_an_axis_stay_beside_the_tiles(browser, tmp_path):
     file.write_text(build_toy(qrels=engine.Qrels(every)), encoding="utf-8")
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto(file.as_uri())
-    label = page.locator(".front .label:not(.tick)").last
+    label = page.locator(".front .label:not(.place)").last
     label.wait_for()
     assert f"{len(content.space)} of {len(content.space)}" == label.text_content()
     assert page.locator(".said b").inner_text().startswith("No near-duplicate pairs"), "and not 0 → 0"

@@ -1,6 +1,7 @@
 """Scrubbing in a real browser: every frame of a drag is the engine's answer, and nothing is sent before the release."""
 
 import random
+import re
 import statistics
 from itertools import pairwise
 
@@ -34,6 +35,14 @@ MOVE = f"""async ([label, values]) => {{
 
 SET_TO = "frontier.shown.decoders.find(d => d.name === 'mmr').sliders[0].value"
 """As the server has it."""
+
+
+READ_PLACES = f"""() => ({ROOTS})().flatMap(root => [...root.querySelectorAll('.front .place')]).map(node => {{
+    const {{left, width}} = node.getBoundingClientRect(), start = node.ownerSVGElement.getBoundingClientRect().left;
+    const {{fontWeight}} = getComputedStyle(node);
+    return [node.textContent, left + width / 2 - start, Number(node.getAttribute('x')), fontWeight];
+}})"""
+"""Each tick of the query's trade-off: text, the middle of it, the place that it names, and weight of its font."""
 
 
 def open_explore(page, server, address=FOUR):
@@ -145,7 +154,17 @@ def test_the_handle_of_diversity_takes_each_decoder_to_the_largest_weight_that_h
     until(page, lambda: "the most relevant" in page.locator(".said b").inner_text())
     sentence = page.locator(".said b").inner_text()
     assert len(page.sent) == n_sent_before, "nothing is sent while it is held"
-    level = float(sentence.removeprefix("Diversity ").split(":")[0])
+    level, figures = re.match(
+        r"At diversity ≥ (0\.\d\d): (.*) (?:is|are) the most relevant, 0\.\d\d$", sentence
+    ).groups()
+    level, tiles = float(level), page.locator(".tile").all_inner_texts()
+    relevance = sentence.rpartition(" ")[2]
+    assert all(f"Relevance {relevance}" in tile for tile in tiles if f"{tile.split()[1]} λ" in figures), (
+        sentence,
+        tiles,
+    )
+    for text, middle, place, weight in page.evaluate(READ_PLACES):
+        assert abs(middle - place) < 1 and weight == "400" and text == f"{float(text):g}", text
     drawn = page.evaluate(READ_LISTS)
     handle.evaluate("node => node.dispatchEvent(new Event('change'))")
     until(page, lambda: f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)
@@ -164,7 +183,7 @@ def test_the_handle_of_diversity_takes_each_decoder_to_the_largest_weight_that_h
             assert measure_diversity(answers.at((low + high) / 2).rows()) < level + 0.006, (name, low)
     # Moved by itself, a decoder leaves the level.
     slider(page, "MMR λ").press("ArrowRight")
-    until(page, lambda: "Diversity" not in page.locator(".said b").inner_text())
+    until(page, lambda: "At diversity" not in page.locator(".said b").inner_text())
 
 
 def test_sliders_stand_at_their_values_and_work_before_their_answers_have_come(page, server):

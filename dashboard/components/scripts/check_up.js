@@ -60,7 +60,8 @@ class CheckUp {
     this.root.className = "scrub check-up";
     styled(parent, "scrub.css", this.root);
     const controls = (this.controls = make(this.root, "div", "controls"));
-    const states = make(controls, "div", "states", { role: "group", "aria-label": "State of the wall" });
+    make(controls, "span", "label", { text: "Show", "aria-hidden": true });
+    const states = make(controls, "div", "states", { role: "group", "aria-label": "Results that the wall shows" });
     [this.before, this.after] = [false, true].map((shown) => {
       const button = make(states, "button", "", { type: "button", title: "Key w", "aria-keyshortcuts": "w" });
       button.onclick = () => this.show(shown);
@@ -69,7 +70,8 @@ class CheckUp {
     this.sign = make(this.after, "i", "", { "aria-hidden": true });
     this.named = make(this.after, "span");
     this.value = make(this.after, "span", "value");
-    this.choice = make(controls, "select", "", { "aria-label": "Decoder of the wall" });
+    this.compared = make(controls, "label", "label", { text: "Decoder " });
+    this.choice = make(this.compared, "select", "", { title: "The decoder that the wall is compared with, whose slider is beside" });
     this.choice.onchange = () => this.choose(this.choice.value);
     const slider = (this.slider = make(controls, "div", "slider"));
     this.plot = make(slider, "div", "plot");
@@ -114,7 +116,7 @@ class CheckUp {
       for (const { key, title } of data.decoders) make(this.choice, "option", "", { value: key, text: title });
       this.chosen = data.decoder;
     }
-    this.choice.hidden = data.decoders.length < 2;
+    this.compared.hidden = data.decoders.length < 2;
     this.controls.hidden = !data.decoders.length;
     if (data.address) history.replaceState(history.state, "", `${location.pathname}?${data.address}`);
     this.select();
@@ -182,6 +184,7 @@ class CheckUp {
       pairs: sets.reduce((sum, { duplicates }) => sum + duplicates, 0),
       offTopic: mean(withFloor.map(({ offTopic }) => offTopic)),
       strayed: mean(withFloor.map(({ strayed }) => strayed)),
+      diversity: mean(sets.flatMap(({ diversity }) => diversity ?? [])),
       recall: mean(sets.flatMap(({ found }, query) => (judged[query] ? [found / judged[query]] : []))),
     };
   }
@@ -249,10 +252,11 @@ class CheckUp {
     this.slider.classList.toggle("waiting", !known);
     this.input.style.setProperty("--at", share);
     this.cursor.style.left = `${100 * share}%`;
+    const counts = this.counts?.[position], costs = counts ? this.costs(this.baseCounts, counts) : [];
     const progress = this.nComputed ? `: ${this.nComputed} of ${data.titles.length} queries` : "";
     const origin = known ? decoder.note : this.failed || `Computing every ${decoder.symbol}${progress}`;
-    this.note.textContent = `${data.legend} ${known ? `Above the slider: share of queries with near-duplicates${this.hatchText}. ` : ""}${origin}.`;
-    const counts = this.counts?.[position], costs = counts ? this.costs(this.baseCounts, counts) : [];
+    const ground = known ? ` Above the slider: share of queries with near-duplicates${this.hatchText}.` : "";
+    this.note.textContent = `${data.legend}${this.describeDiversity(isAfter ? counts : null)}${ground} ${origin}.`;
     const costText = costs.map((fact) => `, ${fact.join("")}`).join("");
     this.input.setAttribute("aria-valuetext", counts ? `${setting(stop)}: ${percent(counts.share)} of queries hold near-duplicates${costText}` : "computing");
     if (!isAfter || !known) return this.drawBefore();
@@ -269,8 +273,16 @@ class CheckUp {
     this.figure.append(` · ${whole(before.pairs)} → ${whole(counts.pairs)} pairs · ${data.baseTitle} → ${decoder.title} ${written}`);
   }
 
+  // The mean diversity of the sets that are shown, after the baseline's where the two differ as they are printed.
+  describeDiversity(counts) {
+    const { randomDiversity } = this.data, { diversity } = this.baseCounts;
+    if (diversity === null || randomDiversity === null) return "";
+    const [before, after] = [diversity, counts?.diversity ?? diversity].map((value) => number(value, 2));
+    return ` Diversity (ILAD) ${before === after ? before : `${before} → ${after}`} on average, ${number(randomDiversity, 2)} of random pairs.`;
+  }
+
   drawBefore() {
-    if (!this.decoder) this.note.textContent = this.data.legend;
+    if (!this.decoder) this.note.textContent = this.data.legend + this.describeDiversity(null);
     this.wall.draw(this.base, this.data.size);
     if (this.figure.textContent === this.data.headline) return;
     this.figure.textContent = "";

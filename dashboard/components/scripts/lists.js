@@ -11,6 +11,15 @@ function splitName(name) {
   return cut > 0 && cut < name.length - 1 ? [name.slice(cut + 1), name.slice(0, cut)] : [name, ""];
 }
 
+// Narrow lists have no room for the word: there it is for screen readers, beside a mark hatched like the track.
+function markOffTopic(node, isOff) {
+  node.textContent = "";
+  node.title = isOff ? "Off-topic: not among the 5% of the corpus that are most relevant to the query" : "";
+  if (!isOff) return;
+  make(node, "span", "", { text: "OFF-TOPIC" });
+  make(node, "i", "brief-mark", { "aria-hidden": true });
+}
+
 class List {
   constructor(view, parent, decoder) {
     this.view = view;
@@ -26,10 +35,12 @@ class List {
     if (row) return row;
     const node = make(this.order, "li", "document"), [name, module] = splitName(document.name);
     node.dataset.row = document.row;
-    row = { node, y: 0, dim: 0, document };
+    row = { node, y: 0, dim: 0, document, parts: [name, module] };
     row.rank = make(node, "span", "rank");
     row.near = make(node, "i", "near");
     row.name = make(node, "button", "name", { type: "button", text: name, title: document.name });
+    row.qualifier = make(row.name, "span", "qualifier");
+    row.name.prepend(row.qualifier);
     if (module) make(row.name, "small", "", { text: module });
     row.off = make(node, "span", "topicless");
     row.tag = make(node, "span", "tag");
@@ -59,8 +70,7 @@ class List {
       const isOff = !document.right && !isOnTopic(document.relevance, hub.shown.floor);
       row.node.classList.toggle("off", isOff);
       row.tag.textContent = isCompared && !baseRows.has(document.row) ? "NEW" : "";
-      row.off.textContent = isOff ? "OFF-TOPIC" : "";
-      row.off.title = isOff ? "Not among the 5% of the corpus that are most relevant to the query" : "";
+      markOffTopic(row.off, isOff);
       const isDuplicate = nearest.cosine >= set.answers.packed.duplicate;
       row.near.style.background = nearest.rank >= 0 ? `rgb(${heat(nearest.cosine)})` : "transparent";
       row.near.classList.toggle("alike", sizes.get(groups[rank]) > 1);
@@ -166,7 +176,19 @@ export class Lists {
       list.aim(shown.decoders[i], shown.base);
       list.node.classList.toggle("touched", list.key === shown.touched);
     });
+    this.qualify();
     this.flow();
+  }
+
+  // Where two documents have one last part, what is before it tells them apart: "ma.std", "ndarray.std".
+  qualify() {
+    const rows = this.lists.flatMap((list) => [...list.rows.values()]), modules = new Map();
+    for (const { parts: [name, module] } of rows) modules.set(name, (modules.get(name) ?? new Set()).add(module));
+    for (const { parts: [name, module], qualifier } of rows) {
+      const homonyms = [...modules.get(name)], isClear = new Set(homonyms.map((other) => splitName(other)[0])).size === homonyms.length;
+      const text = module && homonyms.length > 1 ? `${isClear ? splitName(module)[0] : module}.` : "";
+      if (qualifier.textContent !== text) qualifier.textContent = text;
+    }
   }
 
   // Lists are never cut at the edge: as many as fit share the width, and the row scrolls to the others.

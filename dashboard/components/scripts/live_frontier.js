@@ -106,8 +106,10 @@ export class LiveFrontier {
     return drawn;
   }
 
-  makeDot(plot, { light, dark }) {
-    return make(plot, "circle", "dot", { r: 6, style: `--light:${light};--dark:${dark}` });
+  makeDot(plot, { sign, light, dark }) {
+    const dot = make(plot, "g", "dot", { style: `--light:${light};--dark:${dark}` });
+    make(dot, "text", "", { text: sign });
+    return dot;
   }
 
   fadingParts() {
@@ -138,10 +140,10 @@ export class LiveFrontier {
   // Move the dots to the values of the sliders, by decoder; return what the touched decoder reaches, in words.
   turn(values, touched) {
     Object.assign(this, { values, touched });
-    for (const [key, circle] of Object.entries(this.dots ?? {})) {
+    for (const [key, mark] of Object.entries(this.dots ?? {})) {
       const dot = this.data.dots[key], index = nearest(dot.values, values[key]);
-      circle.classList.toggle("touched", key === touched);
-      circle.setAttribute("transform", `translate(${this.frame.xaxis.d2p(dot.x[index]).toFixed(1)} ${this.frame.yaxis.d2p(dot.y[index]).toFixed(1)})`);
+      mark.classList.toggle("touched", key === touched);
+      mark.setAttribute("transform", `translate(${this.frame.xaxis.d2p(dot.x[index]).toFixed(1)} ${this.frame.yaxis.d2p(dot.y[index]).toFixed(1)})`);
     }
     return this.data.dots[touched] ? this.describe(this.data.dots[touched], values[touched]) : "";
   }

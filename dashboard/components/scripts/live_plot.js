@@ -214,7 +214,7 @@ class Chart {
   // A map follows its sets until somebody zooms. Plotly keeps a zoom as long as it receives the same ranges.
   follow(layout) {
     if (this.zoomedIn !== layout.uirevision)
-      this.ranges = [withGutters(layout.xaxis.range, this.box.clientWidth), layout.yaxis.range];
+      this.ranges = [this.component.data.overlay.isUnlabelled ? layout.xaxis.range : withGutters(layout.xaxis.range, this.box.clientWidth), layout.yaxis.range];
     [layout.xaxis.range, layout.yaxis.range] = this.ranges;
   }
 

@@ -17,7 +17,7 @@ const PIN_REACH_PX = 10; // pixels around a pin in which the mouse is on it
 // The map goes on beyond the edges: what lies there fades out, where a straight cut would look like its end.
 const STYLE = `
 .frontier-box { position: relative; }
-.frontier-box .svg-container > :is(.main-svg:first-of-type, .gl-container) {
+.frontier-box:has(> svg.frontier-overlay) .svg-container > :is(.main-svg:first-of-type, .gl-container) {
   mask-image: linear-gradient(transparent 24px, #000 64px, #000 calc(100% - 40px), transparent); }
 .frontier-box > svg.frontier-overlay { position: absolute; inset: 0; pointer-events: none; overflow: hidden; }
 .frontier-overlay text { font-size: 12px; paint-order: stroke; stroke-width: 3px; stroke-linejoin: round; }
@@ -239,9 +239,11 @@ export class MapOverlay {
     const taken = this.pins.map(({ x, y }) => [x - 8, y - 8, x + 8, y + 8]);
     // Before the first query there is none to mark.
     const query = this.data.place && pixel(this.data.place);
-    if (query) taken.push([query[0] - 10, query[1] - 10, query[0] + 10, query[1] + 10]);
+    // A chart that has no labels beside it draws the query and its name itself.
+    const { isUnlabelled } = this.data, [across, above] = isUnlabelled ? [22, 28] : [10, 10];
+    if (query) taken.push([query[0] - across, query[1] - above, query[0] + across, query[1] + 10]);
     this.drawPins(layers, taken);
-    if (query) this.drawQuery(layers.query, query, taken);
+    if (query && !isUnlabelled) this.drawQuery(layers.query, query, taken);
     this.drawClusters(layers.clusters, pixel, taken);
     this.drawLegend();
   }
@@ -433,7 +435,7 @@ export class MapOverlay {
         const look = { symbol: `${set.symbol}-open`, size: 9 + 4 * i, color: this.colourOf(set), line: { width: 2 } };
         return marks(set.title, set.rows, look);
       }),
-      ...(this.data.place ? [this.data.place] : []).map(([x, y]) =>
+      ...(this.data.place && !this.data.isUnlabelled ? [this.data.place] : []).map(([x, y]) =>
         words([x], [y], ["query"], { mode: "markers+text", textposition: "top center", marker: star }),
       ),
     ];

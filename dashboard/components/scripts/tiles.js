@@ -185,6 +185,7 @@ class Tile {
     this.shape = shape;
     this.node.classList.toggle("failed", Boolean(given.error));
     this.node.classList.toggle("confirmed", Boolean(this.confirmed));
+    this.node.classList.toggle("crowded", given.sliders.length > 1);
     this.drawn = undefined;
   }
 
@@ -238,7 +239,7 @@ class Tile {
     if (judged) this.right.innerHTML = `<b>${hasDots ? "●".repeat(set.found) + "○".repeat(Math.max(0, judged - set.found)) : ""} ${set.found} of ${judged}</b> relevant`;
     const delta = (value, baseValue) => (isCompared && baseValue !== null && value !== null ? ` <span>${changed(value, baseValue, 2)}</span>` : "");
     this.figures.innerHTML =
-      `<span title="Diversity (ILAD): mean of 1 − cosine over all pairs; 0 = all the same">Diversity <b>${number(set.diversity, 2)}</b>${short ? "" : delta(set.diversity, base.diversity)}</span>` +
+      `<span title="Diversity (ILAD): mean of 1 − cosine over all pairs; 0 = all the same">Diversity <b>${number(set.diversity, 2)}</b>${delta(set.diversity, base.diversity)}</span>` +
       `<span title="Mean cosine of the set's documents with the query">Relevance <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
     this.topic.hidden = floor === null;
     this.topic.innerHTML = `<b>${set.onTopic(floor)} of ${set.ids.length}</b> on topic`;
@@ -248,7 +249,7 @@ class Tile {
     Object.assign(this.thumb, { width: k, height: k });
     thumbnail(this.thumb, set, k);
     this.thumb.ariaLabel = this.thumb.title = unmeasured || `${set.duplicates} of ${set.pairs} pairs are near-duplicates (cosine ≥ ${number(set.answers.packed.duplicate, 4).replace(/0{1,2}$/, "")})`;
-    const summary = `${judged ? `${set.found} of ${judged} relevant, ` : ""}diversity ${number(set.diversity)}, relevance ${number(set.relevance)}`;
+    const summary = `${judged ? `${set.found} of ${judged} relevant, ` : ""}diversity ${number(set.diversity, 2)}, relevance ${number(set.relevance, 2)}`;
     for (const slider of this.sliders) slider.input.setAttribute("aria-valuetext", `${setting(slider.value)}: ${summary}`);
     return true;
   }
@@ -425,13 +426,16 @@ class Tiles {
     const isShort = ({ set }) => set.ids.length < Math.min(k, this.base.ids.length);
     compared.sort((one, other) => isShort(one) - isShort(other) || other.set.relevance - one.set.relevance);
     // Decoders that differ by less than is printed are named together.
-    const figure = ({ set }) => number(set.relevance), best = compared.filter((tile) => !isShort(tile) && figure(tile) === figure(compared[0]));
-    const others = compared.slice(best.length), names = best.map(({ title }) => title).join(" and ");
-    const lead = best.length ? `${names} ${best.length > 1 ? "are" : "is"} the most relevant, ${figure(best[0])}` : "no decoder reaches it";
-    make(this.said, "b", "", { text: `Diversity ${number(this.level, 2)}: ${lead}` });
+    const figure = ({ set }) => number(set.relevance, 2), full = compared.filter((tile) => !isShort(tile));
+    const best = full.filter((tile) => figure(tile) === figure(full[0])), others = compared.slice(best.length);
+    const names = best.map(({ title, written }) => [title, written].filter(Boolean).join(" ")).join(" and ");
+    // One decoder alone is the best of nothing.
+    const [one, several] = full.length > best.length ? ["is the most relevant,", "are the most relevant,"] : ["has relevance", "have relevance"];
+    const lead = best.length ? `${names} ${best.length > 1 ? several : one} ${figure(best[0])}` : "no decoder reaches it";
+    make(this.said, "b", "", { text: `At diversity ≥ ${number(this.level, 2)}: ${lead}` });
     const waiting = this.tiles.filter((tile) => !tile.given.baseline && isWaiting(tile)).map(({ title }) => `${title} is being computed`);
     const unreached = this.tiles.filter(({ node }) => node.classList.contains("unreached")).map(({ title }) => `${title} does not reach it`);
-    make(this.said, "span", "", { text: [...others.map((tile) => `${tile.title} ${figure(tile)}${isShort(tile) ? ` (${tile.set.ids.length} of ${k})` : ""}`), ...waiting, ...unreached].join(" · ") });
+    make(this.said, "span", "", { text: [...others.map((tile) => `${tile.title} ${tile.written}: ${figure(tile)}${isShort(tile) ? ` (${tile.set.ids.length} of ${k})` : ""}`), ...waiting, ...unreached].join(" · ") });
   }
 
   // Offer the most diverse set along any slider that this query affords.
@@ -483,7 +487,7 @@ class Tiles {
     this.spot = (set) => [across(set.diversity), upward(up(set))];
     make(this.front, "line", "axis", { x1: left, x2: width - right, y1: height - foot, y2: height - foot });
     const step = [0.05, 0.1, 0.2, 0.25, 0.5].find((size) => far / size <= 4) ?? 1;
-    for (let tick = 0; tick <= far; tick += step) make(this.front, "text", "label tick", { x: across(tick), y: height - 4, text: number(tick, 2).replace(/0$/, "") });
+    for (let tick = 0; tick <= far; tick += step) make(this.front, "text", "label place", { x: across(tick), y: height - 4, text: setting(Number(tick.toFixed(2))) });
     for (const [i, value] of [low, high].entries()) {
       labels[i].setAttribute("x", left - LABEL_GAP_PX);
       labels[i].setAttribute("y", upward(value) + 4);

@@ -53,6 +53,21 @@ def test_dark_colours_are_legible_on_the_dark_page(style):
     assert (luminance(style.dark) + 0.05) / (luminance(GROUNDS[True]) + 0.05) >= 4.5
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "alarm", "expected"),
+    [
+        (0.0, 0.776, 0.776, ("0", "0.776")),
+        (0.0, 0.01, None, ("0", "0.005", "0.01")),
+        (0.353, 0.363, None, ("0.355", "0.36")),
+        (0.303, 0.55, None, ("0.4", "0.5")),
+        (0.0, 1.0, None, ("0", "0.5", "1")),
+    ],
+)
+def test_an_axis_of_a_sparkline_has_two_to_four_round_ticks(low, high, alarm, expected):
+    line = Sparkline(measure=MEASURES["hubs"], values=(low, high), low=low, high=high, alarm=alarm)
+    assert plot_sparklines([line], [0, 1], 1, "round", dark=False).layout.yaxis.ticktext == expected
+
+
 def test_sparklines_have_fixed_axes_their_alarm_and_grey_noise():
     hubs = Sparkline(measure=MEASURES["hubs"], values=(0.743, 0.745, 0.78), low=0.68, high=0.8, alarm=0.773)
     churn = Sparkline(measure=MEASURES["churn"], values=(None, 0.0, 0.3), low=0.0, high=1.0, alarm=None)
@@ -63,4 +78,7 @@ def test_sparklines_have_fixed_axes_their_alarm_and_grey_noise():
         said = figure.layout.annotations[0].text
         assert change in said and ("color:" in said) == grey
         assert [line.y0 for line in figure.layout.shapes if line.y0 == line.y1] == [0.773]
+        assert {line.x0 for line in figure.layout.shapes if line.x0 == line.x1} == {(0, 5, 10)[place]}
+    unmeasured = plot_sparklines([churn], [0, 5, 10], 0, "round", dark=False).layout.annotations[0].text
+    assert "<b>–</b><" in unmeasured, "no comma where there is no change yet"
     assert len(set(figure.data[0].marker.color)) == 2 and len(set(figure.data[1].marker.color)) == 1

@@ -1,8 +1,11 @@
 """Weights along λ₁: where the names of documents stand; steps of the solver: each unit has an axis of its own."""
 
+from itertools import pairwise
+
 import pytest
 
 from dashboard.charts.palette import PALETTE
+from dashboard.charts.slopes import LABEL_GAP
 from dashboard.charts.weights import plot_convergence, plot_weights
 from engine.evaluation.studies.fista_convergence import ConvergenceRow
 from engine.views.sets import WeightLine
@@ -11,21 +14,28 @@ SPAN = (0.001, 1.0)
 
 
 def plot(l1):
-    """Plot the weights of two chosen documents, of which the second has half the weight."""
+    """Plot the weights of three chosen documents, of which the others have half the weight of the first."""
     lines = []
-    for number, name in enumerate(("numpy.ma.masked_outside", "numpy.std")):
+    for number, name in enumerate(("numpy.ma.masked_outside", "numpy.std", "numpy.ndarray.std")):
         texts = {"row": number, "id": name, "title": name, "text": ""}
-        weight = (0.0, 0.2 / (number + 1))
+        weight = (0.0, 0.1 if number else 0.2)
         lines.append(WeightLine(**texts, relevant=number == 0, chosen=number + 1, l1=(1.0, 0.001), weight=weight))
     return plot_weights(lines, l1, SPAN, "nnn", (), False)
 
 
-@pytest.mark.parametrize(("l1", "anchor"), [(0.2, "right"), (0.005, "left")])
-def test_names_stand_on_the_longer_side_of_the_current_penalty(l1, anchor):
-    figure = plot(l1)
-    names = [note for note in figure.layout.annotations if note.text.startswith("numpy")]
-    assert [note.text for note in names] == ["numpy.ma.masked_outside ✓", "numpy.std"]
-    assert {note.xanchor for note in names} == {anchor}
+def test_names_stand_apart_in_a_gutter_where_no_line_runs():
+    titles, figure = ("numpy.ma.masked_outside", "numpy.std", "numpy.ndarray.std"), plot(0.2)
+    names = [note for note in figure.layout.annotations if note.xref == "paper"]
+    assert [note.text for note in names] == ["ma.masked_outside ✓", "std", "ndarray.std"]
+    assert [note.hovertext.removesuffix(" ✓") for note in names] == list(titles)
+    assert {(note.x, note.xanchor) for note in names} == {(0, "right")} and figure.layout.yaxis.side == "right"
+    assert figure.layout.margin.l > 7 * len("ma.masked_outside ✓")
+    heights, (low, high) = [note.y for note in names], figure.layout.yaxis.range
+    assert all(upper - lower >= 0.9 * LABEL_GAP * high for upper, lower in pairwise(sorted(heights)[::-1]))
+    assert low == 0
+    leaders = [(shape.y0, shape.y1) for shape in figure.layout.shapes if shape.name == "leader"]
+    assert [start for start, _ in leaders] == heights
+    assert [end for _, end in leaders] == pytest.approx([0.2, 0.1, 0.1]), "each leads to its own line"
     assert all(note.font.size >= 12 for note in names) and figure.layout.xaxis.dtick == 1
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.drift import feedback_log, history, simulation
+from dashboard.drift import feedback_log, history, simulation, timeline
 from dashboard.drift import map as drift_map
 from dashboard.drift.form import FORM_PREFIX
 from dashboard.drift.page import EXAMPLE_RUN, OWN_FEEDBACK, SIMULATION
@@ -92,6 +92,7 @@ def told(checkpoints):
 
 def test_a_simulation_is_what_the_engine_finds(shown):
     assert "Simulated" in status(shown) and "After round 40." in status(shown)
+    assert "Healthy: no alarm" in status(shown)
     (result,) = shown.session_state["drift.outcomes"].values()
     loaded = pages.load()
     judged = loaded.dataset.judged("dev")
@@ -108,6 +109,18 @@ def test_a_simulation_is_what_the_engine_finds(shown):
     assert result.forecast.rounds == len(again.trail) and result.forecast.checkpoints == len(again.checkpoints)
     (kept, not_kept) = (again.checkpoints[-1].cell(part=part).queries for part in ("stream", "held-out"))
     assert kept == not_kept == 20 and (result.forecast.learned, result.forecast.held_out) == (126, 31)
+
+
+def test_charts_are_drawn_before_the_map_which_takes_longer(shown, monkeypatch):
+    drawn = []
+
+    def record(module, name):
+        draw = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given: drawn.append(name) or draw(*given))
+
+    record(timeline, "draw_sparklines")
+    record(drift_map, "_draw_arrows")
+    assert not looking_at(shown, "Map").exception and drawn[-2:] == ["draw_sparklines", "_draw_arrows"]
 
 
 def test_a_reranker_and_documents_that_come_later():

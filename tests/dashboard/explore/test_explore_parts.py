@@ -64,11 +64,11 @@ def test_figures_of_the_tiles_are_those_of_the_answers(loaded, asked):
 def test_one_table_holds_the_union_of_all_sets(loaded, asked):
     answers = answers_of(loaded, asked, NAMES)
     app = draw_view(RESULTS, loaded, asked, answers, reading=reading(loaded), **{FORM_KEY: TABLE})
-    (merged,) = tables(app, "Sets")
+    (merged,) = tables(app, "Found by")
     union = {row for a in answers.values() for row in a.ranking.rows()}
     assert len(merged) == len(union) and not sets(app)
     # On a phone the first columns alone are visible: the document's and those of ranks.
-    assert merged.columns[0] == "Document" and list(merged.columns[-3:]) == ["✓", "Sets", "Relevance"]
+    assert merged.columns[0] == "Document" and list(merged.columns[-3:]) == ["✓", "Found by", "Relevance"]
     assert sum(c.split(" ", 1)[-1] in {a.title for a in answers.values()} for c in merged.columns) == len(NAMES)
     assert len(read_reasons(app)) == len(answers)
     missed = [t.value for t in app.text if t.value.startswith("Missed by all")]

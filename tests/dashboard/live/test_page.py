@@ -10,7 +10,8 @@ import pytest
 
 import engine
 from dashboard.components.bundle import bundle_scripts
-from dashboard.live.page import LIVE_SCRIPT, LiveContent, build_live_page, save_live_page
+from dashboard.live import page as page_module
+from dashboard.live.page import LIVE_SCRIPT, LiveContent, build_live_page, embed_typeface, save_live_page
 from engine.errors import Cancelled, DataError
 from support import pages
 from support.explore_parts import HOSTILE, corpus
@@ -37,7 +38,7 @@ def hostile():
 def test_hostile_texts_stay_texts(hostile):
     parts = Parts(hostile)
     assert [tag for tag, _ in parts.elements] == [
-        "html", "head", "meta", "meta", "meta", "title", "style", "body", "header", "h1", "p", "main", "noscript",
+        "html", "head", "meta", "meta", "meta", "title", "style", "body", "header", "h1", "p", "p", "main", "noscript",
         "script", "script",
     ]  # fmt: skip
     assert not any({"src", "href", "onerror"} & set(attributes) for _, attributes in parts.elements)
@@ -52,8 +53,8 @@ def test_policy_admits_the_script_and_nothing_else(hostile):
     policy = next(attributes["content"] for tag, attributes in parts.elements if "http-equiv" in attributes)
     digest = base64.b64encode(hashlib.sha256(parts.scripts["module"].encode()).digest()).decode()
     assert policy == (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; base-uri 'none'; "
-        "form-action 'none'"
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; font-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
     addresses = set(re.findall(r"https?://[^\s\"'`)]*", parts.scripts["module"]))
     assert addresses == {"http://www.w3.org/2000/svg"}, "the name of a namespace, which nobody fetches"
@@ -110,6 +111,14 @@ def test_a_corpus_of_one_document_has_a_page_without_a_frontier():
     content = LiveContent(space=space, queries=queries, decoders=decoders, qrels=engine.Qrels({"q": {"d": 1}}))
     data = Parts(build_live_page(content)).data
     assert data["frontier"] is None and data["queries"][0]["tiles"]["judged"] == 1
+
+
+def test_the_typeface_of_the_pages_comes_along_or_is_left_out(monkeypatch, tmp_path):
+    assert '@font-face { font-family: "Source Sans"' in (style := embed_typeface()) and len(style) > 100_000
+    monkeypatch.setattr(page_module, "files", lambda package: tmp_path)
+    embed_typeface.cache_clear()
+    assert embed_typeface() == "", "another version of Streamlit may have it elsewhere"
+    embed_typeface.cache_clear()
 
 
 def test_no_query_is_refused_and_a_stop_ends_it():

@@ -101,7 +101,8 @@ def test_what_is_said_before_training_is_of_the_form(source):
 
 def test_before_the_first_training_a_measured_claim_is_the_example(source):
     sentences = {row.claim.id: row.claim.sentence for row in load_shipped().rows}
-    assert sentences[EXAMPLE_CLAIM] in pages.texts(page(source))
+    texts = pages.texts(page(source))
+    assert sentences[EXAMPLE_CLAIM] in texts and re.search(r"Certain on \d of \d data sets\.", texts)
 
 
 def test_lines_are_explained_where_there_are_some(trained):

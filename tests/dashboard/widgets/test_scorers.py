@@ -140,7 +140,7 @@ def test_sets_and_reasons_show_the_scorers_own_relevance():
     by = f"{SCORERS[OTHER].title} {saw.score[rows[-1]].item():.3f}, rank {int(saw.ranks[rows[-1]]):,}"
     assert [t.value.endswith(by) for t in drawn_.text].count(True) == 1
     assert SCORERS[OTHER].title in shown[PICKED].title
-    merged = pages.tables(draw_view(RESULTS, loaded, asked, shown, **{FORM_KEY: TABLE}), "Sets")[0]
+    merged = pages.tables(draw_view(RESULTS, loaded, asked, shown, **{FORM_KEY: TABLE}), "Found by")[0]
     assert "Inner product" in merged and "Relevance" not in merged
 
 

@@ -52,7 +52,7 @@ def test_chances_rise_with_scores_and_meet_both_thresholds(scale, shift, degrees
     thresholds = np.array([bet_score + shift, sure_score]) / scale
     assert calibration.to_chances(thresholds, degrees) == pytest.approx([BET_CHANCE, SURE_CHANCE], abs=1e-12)
     chances = calibration.to_chances(np.linspace(-8, 12, 2001), degrees)
-    assert (np.diff(chances) >= 0).all() and np.diff(chances).max() < 0.03
+    assert (np.diff(chances) >= -1e-15).all() and np.diff(chances).max() < 0.03
     assert (chances <= PLAIN.to_chances(scale * np.linspace(-8, 12, 2001), degrees) + 1e-12).all()
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from engine.evaluation.studies.check_up import CheckUp
-from engine.views.check_up import brief_headline, describe_scale, headline
+from engine.views.check_up import brief_headline, describe_threshold, headline
 
 
 def checked(pairs):
@@ -39,6 +39,5 @@ def test_it_says_what_was_asked():
     assert documents.startswith("On 50% of 2 documents asked as queries (a random sample of 9) the top 10")
 
 
-def test_the_scale_names_the_threshold_and_the_ilad_of_random_pairs():
-    said = describe_scale(checked([0, 2]))
-    assert said == "Near-duplicate: cosine ≥ 0.93. Diversity (ILAD) 1.000 on average, 0.620 of random pairs."
+def test_the_threshold_of_near_duplicates_is_written_as_it_is_used():
+    assert describe_threshold(checked([0, 2])) == "Near-duplicate: cosine ≥ 0.93."

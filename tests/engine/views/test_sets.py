@@ -232,6 +232,23 @@ def test_filled_in_documents_have_no_weight_and_say_so(space):
     assert said[2].startswith("Out: would add ")
 
 
+@pytest.mark.parametrize(
+    ("name", "position", "expected"),
+    [
+        ("top_k", 1, "In: highest relevance of those left."),
+        ("mmr", 0, "In: highest relevance of those left."),
+        ("mmr", 1, "In: highest λ·relevance − (1 − λ)·redundancy (cosine with the closest above) of those left."),
+        ("dpp", 1, "In: highest relevance less redundancy of those left."),
+    ],
+)
+def test_a_pick_that_nothing_more_relevant_lost_to_is_explained_by_its_selectors_criterion(
+    space, name, position, expected
+):
+    stage = engine.make(name)
+    seen = explain_document(space, QUERY, ranking(0, 1), position, stage)
+    assert (seen.overtaken, describe_reasons(seen, stage)) == (0, expected)
+
+
 def test_reasons_in_the_words_of_any_method(space):
     said = [describe_reasons(explain_document(space, QUERY, ranking(0, 3, 2), row)) for row in range(5)]
     assert said == [
