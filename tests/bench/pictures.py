@@ -18,14 +18,19 @@ from support import warm_home
 from support.browser import WAIT, Server, chromium, idle, view
 
 ADDRESS, TWO = "/?v=1&corpus=numpy-api&decoders=top_k,mmr,dpp,nnn", "/?v=1&corpus=numpy-api&decoders=top_k,mmr"
-PAUSE_MS, WIDTH, HEIGHT, COLOURS = 130, 960, 760, 128
-"""Milliseconds that a frame of the recording is shown, its width, the height of the recorded page, and colours."""
+PAUSE_MS, WIDTH, HEIGHT, COLOURS = 130, 1200, 760, 128
+"""Milliseconds that a frame of the recording is shown, width and height of the recorded page, and colours."""
 RECORDING = "demo"
 LIVE_PAGE = Path(__file__).parents[2] / "assets" / "live.html"
 
 
-def open_explore(browser, url: str, scheme: str, height: int = 900):
-    page = browser.new_context(viewport={"width": 1440, "height": height}, color_scheme=scheme).new_page()
+def new_page(browser, scheme: str, size: tuple[int, int]):
+    width, height = size
+    return browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme).new_page()
+
+
+def open_explore(browser, url: str, scheme: str, size: tuple[int, int] = (1440, 900)):
+    page = new_page(browser, scheme, size)
     page.goto(url)
     page.locator(".tile canvas").first.wait_for(timeout=WAIT)
     page.wait_for_function("frontier.paths?.size && [...frontier.paths.values()].every(path => path)", timeout=WAIT)
@@ -41,9 +46,7 @@ class Recording:
 
     def look(self, page, count: int = 1) -> None:
         """Take a frame of a page, shown `count` times as long."""
-        frame = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-        size = (WIDTH, WIDTH * frame.height // frame.width)
-        self.frames += [frame.resize(size, Image.Resampling.LANCZOS)] * count
+        self.frames += [Image.open(io.BytesIO(page.screenshot())).convert("RGB")] * count
 
     def drag(self, page, points, steps: int) -> None:
         """Drag from point to point, and take a frame at each step."""
@@ -80,9 +83,9 @@ def recording(browser, url: str, file: Path) -> None:
     """The wall cools, a query's lists go off-topic, the budget moves, and a live page does the same from a file."""
     story = Recording()
     # What takes time to load is opened before it is shown.
-    frontier = open_explore(browser, url + ADDRESS, "light", HEIGHT)
+    frontier = open_explore(browser, url + ADDRESS, "light", (WIDTH, HEIGHT))
     tradeoff(frontier)
-    page = open_explore(browser, url + TWO, "light", HEIGHT)
+    page = open_explore(browser, url + TWO, "light", (WIDTH, HEIGHT))
     close_tour(page)
     view(page, "Check-up")
     wall_slider = page.get_by_role("slider", name="MMR λ of all queries")
@@ -107,7 +110,7 @@ def recording(browser, url: str, file: Path) -> None:
     story.look(frontier, 6)
     story.drag(frontier, [(x, y), (x, y + 50), (x, y)], 14)
     story.look(frontier, 4)
-    live = browser.new_context(viewport={"width": 1440, "height": HEIGHT}, color_scheme="light").new_page()
+    live = new_page(browser, "light", (WIDTH, HEIGHT))
     live.goto(LIVE_PAGE.as_uri())
     live.wait_for_timeout(1500)
     story.look(live, 5)
