@@ -816,7 +816,7 @@ def _compare_settings(
         """Test every setting against the baseline in the metrics of both axes."""
         rows = {}
         for metric in curves.metrics:
-            arguments = cells.points, metric, base.point, curves.k
+            arguments = [point.point for point in curves.points], metric, base.point, curves.k
             judged = model if METRICS[metric].needs == "qrels" else None
             try:
                 comparisons = compare(*arguments, model_judged=judged)
@@ -1001,7 +1001,7 @@ def _describe_chart(results: _Results, n_available: int, chart: FrontierChart) -
     if is_time:
         details.append("Times: the median of a few single calls, taken when a setting was measured.")
     if curves.left_out:
-        details.append(f"{len(curves.left_out)} settings returned too little to be drawn.")
+        details.append(f"{counted(len(curves.left_out), 'setting')} returned too little to be drawn.")
     if curves.remark:
         parts.append(curves.remark)
     return " · ".join(parts), " ".join(details)

@@ -121,7 +121,8 @@ def _find_standing(run: RankedRun, sweep: Sweep, cells: Cells) -> PlacedRun | No
         curves = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == points.queries]
         point = selection.find_point(points, run.label)
         if point is None:
-            raise FrontierError(f"{run.name} returned too little: it has {title_of(x)} and {title_of(y)} on no query")
+            metric_titles = f"{title_of(x)} and {title_of(y)}"
+            raise FrontierError(f"{run.name} returned too little: it has {metric_titles} on too few queries")
         estimates = estimate_on_axes(points, curves, run_cell)
         baseline = selection.find_point(points, sweep.baseline.label)
         return PlacedRun(frontier=points, point=point, baseline=baseline, curves=curves, estimates=estimates)

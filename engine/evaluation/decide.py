@@ -39,6 +39,8 @@ from engine.evaluation.paired import (
     AlignedCells,
     align_on_common_queries,
     find_complete_queries,
+    is_decoder_cell,
+    mark_answered,
     select_cells,
     short_names,
 )
@@ -47,7 +49,6 @@ from engine.evaluation.sweep.cell import decoder_from_json, decoder_to_json
 from engine.evaluation.sweep.compute import DECLARED_PREFIX, JUDGEMENTS_ENTRY, NEXT_LEVEL_ENTRY
 from engine.evaluation.tables import find_default_baseline
 from engine.progress import counted
-from engine.stages import methods
 
 MIN_QUERIES = 2
 
@@ -173,10 +174,10 @@ class MeasuredSettings:
     @cached_property
     def scarce_settings(self) -> tuple[tuple[str, int, int], ...]:
         """The settings that were not compared as they have the metrics on too few queries: as in `Decision.scarce`."""
-        metrics = list(self.aligned.values)
+        metrics, asked = list(self.aligned.values), find_complete_queries(self.baseline, list(self.aligned.values))
         names = short_names([*self.aligned.cells, *self.aligned.left_out])[len(self.aligned.cells) :]
         return tuple(
-            (name, int(find_complete_queries(cell, metrics).sum()), len(cell.queries))
+            (name, int((mark_answered(cell, self.baseline, metrics) & asked).sum()), int(asked.sum()))
             for name, cell in zip(names, self.aligned.left_out, strict=True)
         )
 
@@ -678,8 +679,9 @@ def estimate_on_axes(
     setting, one query, or no baseline with something to keep. curves: exact curves beside the frontier's settings;
     baseline: the cell of the decoder that the others are compared with; model_judged: as `decide` takes it
     """
-    cells = [point.point for point in points.points]
-    if len(cells) < 2 or baseline.label not in (cell.label for cell in cells):
+    # What has too few values to be drawn has too few to be chosen, and the decision names it.
+    cells = [*(point.point for point in points.points), *points.left_out_cells]
+    if len(points.points) < 2 or baseline.label not in (cell.label for cell in cells):
         return None
     try:
         return estimate_options(
@@ -817,9 +819,7 @@ def _make_decoder(cell: Any) -> Decoder | None:
 
     A cell is one decoder's metrics, query by query, at one k.
     """
-    select = cell.decoder["select"]
-    is_own = "name" in select and select["name"] in methods("selector")
-    return decoder_from_json(cell.decoder) if is_own else None
+    return decoder_from_json(cell.decoder) if is_decoder_cell(cell) else None
 
 
 def _confirm(

@@ -374,14 +374,14 @@ def _describe_left_out(decision: Decision) -> str:
 
 
 def _describe_scarce(decision: Decision) -> str:
-    """Say that settings were not compared, as they return too little for the metrics on many queries."""
+    """Say that settings were not compared, as they lack the metrics on many queries, with the scarcest one's number."""
     name, n_queries, n_asked = min(decision.scarce, key=lambda setting: setting[1:])
     metrics = " and ".join(title_of(metric) for metric in (decision.metric, decision.objective) if metric in METRICS)
-    settings_text = f"{counted(len(decision.scarce), 'setting')} without {metrics}"
+    settings_text = counted(len(decision.scarce), "setting")
     return (
-        f"Left out: {settings_text} on more than {percent(1 - MIN_ANSWERED_SHARE)} of the queries, where "
-        f"{'it returns' if len(decision.scarce) == 1 else 'they return'} too few documents; {name} has "
-        f"{'them' if ' and ' in metrics else 'it'} on {n_queries:,} of {n_asked:,}."
+        f"Left out: {settings_text} without {metrics} on so many queries that fewer than {percent(MIN_ANSWERED_SHARE)} "
+        f"would be left to compare all on; {name} has {'them' if ' and ' in metrics else 'it'} on {n_queries:,} of "
+        f"{n_asked:,}."
     )
 
 

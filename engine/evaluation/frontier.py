@@ -78,6 +78,7 @@ class Frontier(Tabular):
     resamples: int  # of the bands
     seed: int
     untimed: int = 0  # points left out where x is TIME: theirs was never measured
+    left_out_cells: tuple[Any, ...] = ()  # those of `left_out`
 
     def _describe(self) -> str:
         axes = f"{self.y} over {self.x} at k={self.k}"
@@ -213,7 +214,7 @@ def frontier(
     return Frontier(
         curves=curves, front=tuple(sorted(front, key=order_on_front)), hypervolume=volume, reference=reference_point,
         k=aligned.cells[0].k, x=x, y=y, queries=len(aligned.queries), asked=aligned.n_common, left_out=left_out,
-        resamples=resamples, seed=seed, untimed=len(cells) - len(timed_cells),
+        resamples=resamples, seed=seed, untimed=len(cells) - len(timed_cells), left_out_cells=aligned.left_out,
     )  # fmt: skip
 
 

@@ -19,8 +19,8 @@ from engine.stages import Selector, make, methods
 TIE_TOLERANCE = 1e-9
 """Values that differ by no more are ties: the last bits depend on the order of a set and on the machine."""
 MIN_ANSWERED_SHARE = 0.9
-"""A setting with metrics on a smaller share of the reference's queries is not compared: all others would be compared
-on the few queries that it answers, and these are not like the rest."""
+"""Share of the reference's queries on which all compared settings together must have their metrics. Those that answer
+fewest are left out: all others would be compared on the few queries that they answer, which are not like the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,15 +126,50 @@ def _check_judgements(cells: Iterable[Any], metrics: Iterable[str]) -> None:
         )
 
 
-def answers_enough(cell: Any, reference: Any, metrics: Sequence[str], min_share: float = MIN_ANSWERED_SHARE) -> bool:
-    """Return True if a cell has the metrics on enough of the queries on which a reference has them.
+def is_decoder_cell(cell: Any) -> bool:
+    """Return True if a cell is a decoder's, False for a run of another system."""
+    return cell.decoder["select"].get("name") in methods("selector")
 
-    A cell has no metrics where it returns nothing, and no ILAD where it returns one document. min_share: of the queries
-    that both were asked; a run of another system may have been asked fewer
+
+def mark_answered(cell: Any, reference: Any, metrics: Sequence[str]) -> np.ndarray:
+    """Return a mask of the reference's queries, False where a cell was asked one and has not all the metrics.
+
+    A cell has no metrics where it returns nothing, and no ILAD where it returns one document.
     """
-    queries = set(compress(reference.queries, find_complete_queries(reference, metrics))).intersection(cell.queries)
-    n_complete = len(queries.intersection(compress(cell.queries, find_complete_queries(cell, metrics))))
-    return n_complete > 0 and n_complete >= min_share * len(queries)
+    is_complete = find_complete_queries(cell, metrics)
+    if cell.queries == reference.queries:
+        return is_complete
+    is_complete_on = dict(zip(cell.queries, is_complete.tolist(), strict=True))
+    return np.array([is_complete_on.get(query, True) for query in reference.queries], dtype=bool)
+
+
+def select_answering(
+    cells: Iterable[Any], reference: Any, metrics: Sequence[str], min_share: float = MIN_ANSWERED_SHARE
+) -> list[Any]:
+    """Select the cells that together have the metrics on a share of the queries on which a reference has them.
+
+    Those with most values come first, and one that would leave fewer queries is not selected. The reference is, and so
+    is a run of another system, which is compared on the queries that it has lists for.
+    """
+    all_cells = list(cells)
+    is_answered = {id(cell): mark_answered(cell, reference, metrics) for cell in all_cells}
+    common = find_complete_queries(reference, metrics)
+    n_needed = min_share * int(common.sum())
+
+    def order(cell: Any) -> tuple[bool, int, str]:
+        """Return the key that sorts the cells: runs of other systems, then by their number of queries, then by name."""
+        return is_decoder_cell(cell), -int(is_answered[id(cell)].sum()), cell.label
+
+    selected = set()
+    for cell in sorted(all_cells, key=order):
+        remaining = common & is_answered[id(cell)]
+        is_run = not is_decoder_cell(cell)
+        if cell is reference or is_run or remaining.sum() >= n_needed:
+            selected.add(id(cell))
+            common = remaining
+            # With a run, its queries are all that there is.
+            n_needed = min_share * int(common.sum()) if is_run else n_needed
+    return [cell for cell in all_cells if id(cell) in selected]
 
 
 def align_on_common_queries(
@@ -144,10 +179,10 @@ def align_on_common_queries(
 
     A cell is one decoder's metrics, query by query, at one k. Comparisons are paired, so every mean must be over the
     same queries. points: cells of a sweep, or objects with their k, label, queries, values and decoder. A decoder given
-    twice with equal values counts once; one without a value on any query is left out, and so is one with values on less
-    than `min_share` of the queries of `reference`, a cell, or of the cell that has them on most. Raises ParamError or
-    DataError: no cell at this k, a metric that was not measured, several splits, one decoder with different values,
-    different judgements, no common query.
+    twice with equal values counts once; one without a value on any query is left out. So are those with fewest values,
+    until all have them on `min_share` of the queries of `reference`, a cell, or of the one that has most. Raises
+    ParamError or DataError: no cell at this k, a metric that was not measured, several splits, one decoder with
+    different values, different judgements, no common query.
     """
     by_label = _index_by_label(select_cells(points, k), metrics)
     _check_judgements(by_label.values(), metrics)
@@ -164,9 +199,9 @@ def align_on_common_queries(
     if min_share:
         if reference is None:
             reference = max(compared, key=lambda cell: is_defined[cell.label].sum())
-        enough = [cell for cell in compared if answers_enough(cell, reference, metrics, min_share)]
-        left_out += [cell for cell in compared if cell not in enough]
-        compared = enough or compared
+        answering = select_answering(compared, reference, metrics, min_share)
+        left_out += [cell for cell in compared if cell not in answering]
+        compared = answering
     query_orders = {cell.queries for cell in compared}
     common_queries = sorted(set.intersection(*map(set, query_orders)))
     # Cells of one sweep share a tuple of queries, so its row numbers are computed once.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, filterfalse, product
+from itertools import chain, compress, filterfalse, product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -393,6 +393,14 @@ class Family:
         return stage if is_path else None
 
 
+class _LacksAnswersError(DataError):
+    """The settings all answer too few of the split's queries to be compared."""
+
+    def __init__(self, objective: Objective, base: Cell) -> None:
+        metric_titles = " and ".join(map(title_of, objective.metrics))
+        super().__init__(f"no setting has {metric_titles} on enough of the queries of {base.split} to be compared")
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Study:
     """The checked arguments of one call of `tune` or `choose`, and the steps that answer it."""
@@ -519,13 +527,9 @@ class _Study:
         settings, to which such a setting is added; several: the families are compared.
         """
         objective, k, space = self.objective, self.options["k"], self.options["space"]
-        points, left_out, on_paths = [base], list[tuple[str, ...]](), list[Decoder]()
+        points, on_paths = [base], list[Decoder]()
         for family, cells in zip(families, tried_cells, strict=True):
-            answering = [cell for cell in cells.values() if paired.answers_enough(cell, base, objective.metrics)]
-            if not answering:
-                raise _lacks_answers(objective, base)
-            points += answering
-            left_out.append(tuple(_format_cell(cell, base) for cell in cells.values() if cell not in answering))
+            points += cells.values()
             # None is found if the caller fixed the path's parameter, or if another parameter is free as well.
             on_paths += map(family.make_decoder, filter(family.find_path_selector, cells))
         path_decoders = list_path_decoders(on_paths, space) if every_value else ()
@@ -540,13 +544,19 @@ class _Study:
             [*points, *curves], baseline=base, metric=RELEVANT, objective=DIVERSE, k=k, model_judged=model_points
         )
         decision = estimates.decide(objective.share, with_next_level=False)
+        # A family whose settings all answer too few queries is left out, and the decision names them.
+        answering = [any(map(family.has_option, decision.options)) for family in families]
+        families, tried_cells = list(compress(families, answering)), list(compress(tried_cells, answering))
+        if not families:
+            raise _LacksAnswersError(objective, base)
         best_options = [_find_best_option(family, decision) for family in families]
         if decision.sure is None and decision.bet is not None and not several:
             best_options = [decision.bet]
         chosen = decision.sure or find_best(best_options)
         candidates = []
-        parts = zip(families, tried_cells, best_options, left_out, strict=True)
-        for number, (family, cells, option, names) in enumerate(parts):
+        for number, (family, cells, option) in enumerate(zip(families, tried_cells, best_options, strict=True)):
+            scarce_cells = [cell for cell in cells.values() if cell.label not in estimates.position_of]
+            names = tuple(_format_cell(cell, base) for cell in scarce_cells if cell.label != base.label)
             own_curves = [curve for curve in curves if curve.method == family.settings.spec.name]
             facts, step = {"queries": decision.queries, "left_out": names}, (number, len(families))
             candidates.append(self._measure_option(option, family, cells, base, own_curves, facts, several, step))
@@ -589,9 +599,16 @@ class _Study:
         objective, k = self.objective, self.options["k"]
         candidates, choices = [], []
         for family, cells in zip(families, tried_cells, strict=True):
-            candidate, choice = self._find_best(family, cells, base, every_value, is_reported=not several)
+            try:
+                candidate, choice = self._find_best(family, cells, base, every_value, is_reported=not several)
+            except _LacksAnswersError:
+                if not several:
+                    raise
+                continue
             candidates.append(candidate)
             choices.append(choice)
+        if not candidates:
+            raise _LacksAnswersError(objective, base)
         return candidates, _move_best_first(objective, candidates, base, k) if several else choices[0]
 
     def _compute_curve(self, path_decoder: Decoder, split_options: Mapping[str, Any] | None = None) -> Curve:
@@ -704,7 +721,7 @@ class _Study:
                 if stage not in cells:
                     cells[stage] = new_cells[family.make_decoder(stage).label]
                 cell = cells[stage]
-                if paired.answers_enough(cell, base, self.objective.metrics):
+                if cell in paired.select_answering([base, cell], base, self.objective.metrics):
                     goals[stage] = self.objective.guide(cell.mean, base.mean)
             return goals
 
@@ -716,12 +733,6 @@ class _Study:
         n_goals = len(self.objective.guide(base.mean, base.mean))
         search(family.settings, measure_goals, n_goals, n_trials, self.seed, report_trials, self.options["stop"])
         return [cells], base
-
-
-def _lacks_answers(objective: Objective, base: Cell) -> DataError:
-    """Return the error for settings that all answer too few of the split's queries to be compared."""
-    metric_titles = " and ".join(map(title_of, objective.metrics))
-    return DataError(f"no setting has {metric_titles} on enough of the queries of {base.split} to be compared")
 
 
 def _describe_extent(family: Family, n_settings: int, curve: Curve | None) -> str:
@@ -768,10 +779,11 @@ def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell
 
     Return it, the choice with its reason, and details for its `Candidate`. Raises DataError if none does.
     """
-    stages = [stage for stage, cell in cells.items() if paired.answers_enough(cell, base, objective.metrics)]
+    answering = paired.select_answering([base, *cells.values()], base, objective.metrics)
+    stages = [stage for stage, cell in cells.items() if cell in answering]
     left_out = tuple(_format_cell(cell, base) for stage, cell in cells.items() if stage not in stages)
     if not stages:
-        raise _lacks_answers(objective, base)
+        raise _LacksAnswersError(objective, base)
     common_cells = paired.align_on_common_queries([base, *map(cells.__getitem__, stages)], objective.metrics, k)
     # Of equally good settings the one nearest to the default is chosen, then the first by label.
     tie_order = [(round(measure_distance_from_default(stage), 9), stage.label) for stage in stages]
