@@ -104,10 +104,9 @@ def _draw_load_button(source: Source) -> None:
         return
     with st.container(horizontal=True, gap="small"):
         st.button("Opened" if source.store else "Loaded", disabled=True, key="data.load", icon=":material/check:")
-        # Demos and what a vector engine has do not change below a server.
-        if source.path in corpora.DEMOS or source.store:
-            return
-        if st.button("Read again", key="data.reload", help="Loads the corpus anew, as its files may have changed."):
+        # Demos do not change below a server.
+        why = "Loads the corpus anew, as its documents may have changed."
+        if source.path not in corpora.DEMOS and st.button("Read again", key="data.reload", help=why):
             _begin_loading(source)
 
 
