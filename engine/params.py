@@ -29,6 +29,7 @@ class Parameter(OneLine, ABC):
     help: one line
     source: section or equation of the paper
     name: filled in from the dataclass field that declares it
+    title: the name in plain words where `name` is too short for them; "" for `name` with spaces
     requires: (other parameter, its value), the only value at which this parameter has an effect
     advanced: displayed and swept only on request
     variants: (other parameter, its value, Param used instead), where the other parameter changes this one's unit; e.g.
@@ -42,6 +43,7 @@ class Parameter(OneLine, ABC):
     help: str = ""
     source: str = ""
     name: str = ""
+    title: str = ""
     requires: tuple[str, Any] | None = None
     advanced: bool = False
     variants: tuple[tuple[str, Any, Any], ...] = ()
@@ -63,8 +65,8 @@ class Parameter(OneLine, ABC):
 
     @property
     def label(self) -> str:
-        """The name with spaces, for widgets."""
-        return self.name.replace("_", " ")
+        """The title, or the name with spaces, for widgets and sentences."""
+        return self.title or self.name.replace("_", " ")
 
     def refuse(self, value: object) -> ParamError:
         """Return the error for a value outside the domain; it names argument, symbol, range and value."""

@@ -59,11 +59,11 @@ class Style:
 PALETTE = (
     Style("#222222", "#E6E6E6", "x", "✕"),
     Style("#0072B2", "#3C8DFF", "circle", "●"),
-    Style("#E69F00", "#E69F00", "square", "■"),
+    Style("#B98B00", "#E69F00", "square", "■"),
     Style("#009E73", "#17B98A", "diamond", "◆"),
     Style("#D55E00", "#F0762A", "triangle-up", "▲"),
     Style("#CC79A7", "#CC79A7", "cross", "✚"),
-    Style("#56B4E9", "#56B4E9", "star", "★"),
+    Style("#1594F0", "#56B4E9", "star", "★"),
     Style("#882255", "#CC6699", "hexagon", "⬢"),
     Style("#6A51A3", "#B39DDB", "pentagon", "⬟"),
     Style("#7A4B2A", "#C8A182", "star-diamond", "✦"),

@@ -7,6 +7,7 @@ function makeSquare(square, report) {
   button.setAttribute("aria-label", square.title);
   button.dataset.value = square.value;
   button.classList.toggle("outlined", square.outlined);
+  button.classList.toggle("round", square.is_round);
   button.style.setProperty("--fill", `var(--st-${square.colour}-background-color)`);
   button.style.setProperty("--ink", `var(--st-${square.colour}-text-color)`);
   const sign = document.createElement("b");

@@ -20,6 +20,7 @@ class Square:
     colour: str  # "green", "orange", "red", "blue", "gray" or "violet", as the page's theme has it
     title: str  # for the mouse and for screen readers
     outlined: bool = False  # drawn as an outline in its colour, not filled
+    is_round: bool = False  # drawn as a disc
 
 
 def draw_squares(

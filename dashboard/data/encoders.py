@@ -19,10 +19,9 @@ from dashboard.session.query import count_judged
 from dashboard.widgets.choices import select
 from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.parameters import draw_parameter
-from dashboard.widgets.tables import draw_columns, number_column, text_column
+from dashboard.widgets.tables import draw_columns, name_metric, number_column, text_column
 from engine.data.models import hub
 from engine.decoder import SET_SIZE, Decoder
-from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import describe_comparison
 from engine.evaluation.studies.compare_encoders import (
     EncoderComparison,
@@ -200,7 +199,7 @@ def _draw_result(result: EncoderResult, is_stale: bool) -> None:
     if is_stale:
         st.badge("Measured with other settings", icon=":material/history:", color="orange")
     metric = st.selectbox(
-        "Metric", study.metrics, format_func=lambda m: f"{METRICS[m].title}@{study.k}", key="data.encoders.metric"
+        "Metric", study.metrics, format_func=lambda m: name_metric(m, study.k), key="data.encoders.metric"
     )
     by_pair = {(decoder, row.label): row for decoder, metric_rows in study.rows[metric].items() for row in metric_rows}
     table_rows: list[tuple[Any, ...]] = []
@@ -263,7 +262,7 @@ def _draw_differences(result: EncoderResult, metric: str) -> None:
     if not rows:
         st.caption("Both return the same documents for every query.")
         return
-    title = f"{METRICS[metric].title}@{comparison.k}"
+    title = name_metric(metric, comparison.k)
     st.caption(f"Overlap of the two result sets, and {title} with each encoder")
     metric_column = number_column("%.3f", help=title)
     table_rows = [(visible(result.query_texts[row.query]), row.overlap, row.first, row.other) for row in rows]

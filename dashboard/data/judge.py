@@ -81,7 +81,7 @@ JUDGE_CSS = """<style>
 def draw() -> None:
     """Draw the Judge page: the next document to judge for a query, and which decoder is ahead by now."""
     st.html(JUDGE_CSS)
-    left_column, right_column = st.columns([3, 2], gap="large")
+    left_column, right_column = st.columns([4, 3], gap="large")
     with right_column:
         loading.draw_loading()
         loaded = loading.draw_current()
@@ -97,7 +97,10 @@ def draw() -> None:
     queries, level = judgements.queries(), _get_level(loaded, judgements)
     with left_column:
         if not len(queries):
-            st.text("Grade what the decoders return for some 25 searches: then Recall, Trade-off and Tune work here.")
+            purpose = "then Recall, Trade-off and Tune work here."
+            if loaded.dataset.qrels:
+                purpose = "beside the judgements that came with the corpus, they count for Recall, Trade-off and Tune."
+            st.text(f"Grade what the decoders return for some 25 searches: {purpose}")
             _draw_messages()
             _draw_add_queries(loaded, log, queries)
             return
@@ -330,7 +333,7 @@ def _draw_systems(loaded: Loaded) -> None:
     available = _list_decoders(loaded)
     titles = {name: decoders.format_title(decoder) for name, decoder in available.items()}
     why = "If all are judged, none is at a disadvantage: a document that nobody judged counts for no decoder."
-    choose_several("Results judged of", titles, SYSTEMS_KEY, format_func=titles.__getitem__, help=why)
+    choose_several("Decoders whose results are judged", titles, SYSTEMS_KEY, format_func=titles.__getitem__, help=why)
 
 
 def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: JudgingTask, level: int) -> None:
@@ -469,14 +472,17 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask, level: int
         return
     table_rows = []
     for row in standing.systems:
-        interval = "" if row.low is None or row.high is None else f"{decimal(row.low)} to {decimal(row.high)}"
+        interval = ""
+        # Two digits, as the table is narrow, and the intervals of a few dozen queries are wide.
+        if row.low is not None and row.high is not None:
+            interval = f"{decimal(row.low, 2)} to {decimal(row.high, 2)}"
         table_rows.append((row.name, row.mean, interval, percent(row.judged_share, 0)))
     names, means, intervals, judged_shares = zip(*table_rows, strict=True)
     draw_columns(
         {
-            "Decoder": (names, text_column(108)),
+            "Decoder": (names, text_column(150)),
             f"Recall@{k}": (means, number_column("%.3f", 78)),
-            "95% CI": (intervals, text_column(112)),
+            "95% CI": (intervals, text_column(92)),
             "Judged": (judged_shares, text_column(54, f"Share of the first {k} documents that have a judgement")),
         },
         max_rows=10,
@@ -486,8 +492,7 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask, level: int
         "without one so far."
     )
     # The same sentences as on Trade-off and Tune: what is gained, and how sure it is.
-    for sentence in () if standing.decision is None else standing.decision.sentences:
-        st.text(visible(sentence))
+    _draw_decision(standing, pool)
     sentences = standing.sentences
     is_long = len(sentences) > MAX_OPEN_SENTENCES
     with st.expander(f"Differences to {standing.systems[0].name}") if is_long else st.container():
@@ -497,6 +502,20 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask, level: int
     for agreement in compute_agreement(judged):
         kappa = "" if agreement.kappa is None else f", Cohen's κ {decimal(agreement.kappa)}"
         st.text(f"Two people gave {agreement.same:,} of {counted(agreement.pairs, 'pair')} the same grade{kappa}.")
+
+
+def _draw_decision(standing: Standing, pool: JudgingTask) -> None:
+    """Draw the sentences of the decision that the grades allow so far, with decoders by their names in the table."""
+    decision = standing.decision
+    if decision is None:
+        return
+    for sentence in decision.sentences:
+        # Here decoders are lists to judge, as runs of other systems are, and a decision says so before their names.
+        for run in pool.runs:
+            sentence = sentence.replace(run.label, run.name)
+        st.text(visible(sentence))
+    if decision.left_out and not decision.is_declared:
+        st.caption("Judgements that are in use are declared complete under Corpus, at Judgements.")
 
 
 def _draw_export(loaded: Loaded, judged: Judged, level: int) -> None:

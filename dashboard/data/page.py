@@ -11,10 +11,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.data import loading
+from dashboard.data.first_documents import draw_first_documents
 from dashboard.services import corpora, roots, uploads
 from dashboard.services.memo import get_or_compute
 from dashboard.services.source import COSINE, PRODUCT, STORE_PREFIX, Loaded, Source
-from dashboard.session import decoders
+from dashboard.session import address, decoders
 from dashboard.widgets import duplicates, next_steps, suggestions
 from dashboard.widgets.basics import show_failure, upload_field
 from dashboard.widgets.choices import choose, select
@@ -76,11 +77,9 @@ def draw() -> None:
             show_failure("This cannot be read.", error)
             source = None
         estimate_slot = st.empty()
-        if source is not None and st.button(
-            "Open" if source.store else "Load and embed", type="primary", key="data.load"
-        ):
-            st.session_state.pop(ADDING_KEY, None)
-            loading.begin_loading(source)
+        if source is not None:
+            _draw_load_button(source)
+        preview_slot = st.container()
     with right_column, st.container(key="data-current"):
         loading.draw_loading()
         loaded = loading.draw_current()
@@ -88,9 +87,40 @@ def draw() -> None:
         if loaded is not None and loaded.reach is None and loading.LOADING_KEY not in st.session_state:
             loading.draw_report(loaded.dataset, loaded)
             _draw_beginnings(loaded)
+            # Beside the first rows of a file that is about to be loaded, those of another corpus would confuse.
+            if source is None or source.path in corpora.DEMOS or source.store:
+                with preview_slot:
+                    draw_first_documents(loaded)
     # Last, as it encodes a few texts: nothing else waits for it.
     if source is not None and not source.store and source.path not in corpora.DEMOS:
         _draw_estimate(source, estimate_slot)
+
+
+def _draw_load_button(source: Source) -> None:
+    """Draw the button that loads the chosen corpus; of one that is open already, that its files can be read again."""
+    if not _is_open(source):
+        if st.button("Open" if source.store else "Load and embed", type="primary", key="data.load"):
+            _begin_loading(source)
+        return
+    with st.container(horizontal=True, gap="small"):
+        st.button("Opened" if source.store else "Loaded", disabled=True, key="data.load", icon=":material/check:")
+        # Demos do not change below a server.
+        why = "Loads the corpus anew, as its documents may have changed."
+        if source.path not in corpora.DEMOS and st.button("Read again", key="data.reload", help=why):
+            _begin_loading(source)
+
+
+def _is_open(source: Source) -> bool:
+    """Return True if a source is what this session has open, at whatever level of relevance."""
+    open_source = address.get_source()
+    job = corpora.find_loading_job(open_source)
+    return job is not None and job.result is not None and open_source.without_level == source.without_level
+
+
+def _begin_loading(source: Source) -> None:
+    """Start to load the chosen corpus; queries and judgements are not waited for any more."""
+    st.session_state.pop(ADDING_KEY, None)
+    loading.begin_loading(source)
 
 
 def _draw_estimate(source: Source, slot: DeltaGenerator) -> None:

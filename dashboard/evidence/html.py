@@ -14,6 +14,7 @@ from engine.views.evidence import (
     COLOURS,
     INTERVAL_NOTE,
     OUTLINED_VERDICTS,
+    ROUND_VERDICTS,
     advise,
     command,
     describe_signs,
@@ -38,6 +39,7 @@ WALL_CSS = """<style>
   text-decoration: none}
 .wall b {display: block; font-size: 14px}
 .wall .outlined {outline: 2px dashed #7fb994; outline-offset: -2px}
+.wall .round {border-radius: 50%}
 </style>"""
 
 
@@ -84,7 +86,10 @@ def _format_wall(report: Report) -> str:
         for square in squares:
             colour = SQUARE_COLOURS[COLOURS[square.verdict]]
             title, name = escape_html(square.title), escape_html(square.claim_id)
-            look = ' class="outlined"' if square.verdict in OUTLINED_VERDICTS else f' style="background: {colour}"'
+            shape = ' class="round"' if square.verdict in ROUND_VERDICTS else ""
+            look = f'{shape} style="background: {colour}"'
+            if square.verdict in OUTLINED_VERDICTS:
+                look = ' class="outlined"'
             links.append(f'<a href="#{name}" title="{title}"{look}><b>{square.sign}</b>{name}</a>')
         wall_parts.append(f'<p><strong>{escape_html(paper)}</strong></p><div class="wall">{"".join(links)}</div>')
     wall_parts.append(f'<p class="note">{escape_html(describe_signs(report))}</p>')

@@ -16,6 +16,7 @@ from engine.views.evidence import (
     COLOURS,
     INTERVAL_NOTE,
     OUTLINED_VERDICTS,
+    ROUND_VERDICTS,
     advise,
     command,
     describe_signs,
@@ -28,7 +29,7 @@ from engine.views.evidence import (
 ALL_CLAIMS = "all"
 CHOSEN_KEY = "evidence.chosen"
 """Session key of the claim that is open below the wall."""
-PAPER_TITLES = {ALL_CLAIMS: "All papers"}
+PAPER_TITLES = {ALL_CLAIMS: "All papers", **PAPERS}
 LINE_CSS = "<style>[class*=st-key-evidence-] summary {opacity: 1}</style>"
 """Lines that can be opened are the page's main text, and as legible."""
 
@@ -41,8 +42,8 @@ def draw_evidence() -> None:
     st.header(headline(report), anchor=False)
     st.markdown("\n".join(f"- {sentence}" for sentence in advise(report)))
     st.caption(
-        "A rule computes each verdict from the numbers. `frontier reproduce all --data FOLDER` measures them on your "
-        "own judged sets, with any encoder, and this page has them then too."
+        "A rule computes each verdict from the numbers. Click a claim for the command that measures it again, on your "
+        "own judged sets and with any encoder; this page has those numbers then too."
     )
     _draw_wall(report)
     _draw_claims(report)
@@ -62,6 +63,7 @@ def _draw_wall(report: Report) -> None:
                 colour=COLOURS[square.verdict],
                 title=square.title,
                 outlined=square.verdict in OUTLINED_VERDICTS,
+                is_round=square.verdict in ROUND_VERDICTS,
             )
             for square in squares
         ]
@@ -91,7 +93,9 @@ def _draw_claims(report: Report) -> None:
             verdict_titles[short] = f"{short} {count}"
     papers = [ALL_CLAIMS, *PAPERS]
     with st.container(horizontal=True, gap="medium"):
-        paper = choose("Paper", papers, "evidence.paper", format_func=lambda name: PAPER_TITLES.get(name, name))
+        # A list, as the papers' titles would take several rows side by side.
+        options = {"format_func": PAPER_TITLES.__getitem__, "label_visibility": "collapsed", "width": 420}
+        paper = select("Paper", papers, "evidence.paper", **options)
         verdict = choose("Verdict", verdict_titles, "evidence.verdict", format_func=verdict_titles.__getitem__)
     by_paper = defaultdict(list)
     for claim_row in report.rows:

@@ -19,7 +19,7 @@ from dashboard.session.query import Question
 from dashboard.theory.study import BESIDE_ROWS, N_QUERIES, QueryChoice, StudyView, query_row, run_study
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.parameters import count_changed, draw_parameter, draw_stage
-from dashboard.widgets.tables import draw_columns, number_column
+from dashboard.widgets.tables import draw_columns, name_metric, number_column
 from engine.decoder import SET_SIZE, Decoder
 from engine.errors import FrontierError
 from engine.evaluation.metrics import title_of
@@ -333,7 +333,7 @@ def _draw_searches(rows: Sequence[AnnResult]) -> None:
     exact_column = make_column(format="%.3f", help="Share of the exact answer that was found")
     columns["Exact"] = read_column(rows, "share"), exact_column
     for metric in rows[0].mean:
-        columns[title_of(metric)] = [row.mean[metric] for row in rows], make_column(format="%.3f")
+        columns[name_metric(metric)] = [row.mean[metric] for row in rows], make_column(format="%.3f")
     columns["ms"] = read_column(rows, "milliseconds"), make_column("ms per query", format="%.3f")
     columns["Built in s"] = read_column(rows, "build"), make_column(format="%.2f")
     columns["MB"] = read_column(rows, "megabytes"), make_column(format="%.1f")

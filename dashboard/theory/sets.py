@@ -38,6 +38,7 @@ L1_PARAM = Real(
     high=0.3,
     symbol="λ₁",
     name="l1",
+    title="sparsity",
     help="What a document must add to get a weight. λ₂ is 0. Proposition 1 holds below 1/3.",
 )
 PROOF_ROWS = (3, 70), (1, 56), (1, 40), (1, 300)

@@ -18,7 +18,7 @@ from dashboard.tradeoff import selection, verdict
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.common import as_label
 from dashboard.widgets.job_panel import JobPanel
-from dashboard.widgets.tables import pair
+from dashboard.widgets.tables import name_metric, pair
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, estimate_on_axes
@@ -170,7 +170,7 @@ def _draw_result(standing: PlacedRun, split: str) -> None:
 
 def _compare_with_baseline(points: Frontier, point: FrontierPoint, baseline: FrontierPoint | None) -> str:
     """Return the figures of a run, and of the baseline beside them."""
-    names = f"{title_of(points.x)}@{points.k}", f"{title_of(points.y)}@{points.k}"
+    names = name_metric(points.x, points.k), name_metric(points.y, points.k)
     text = f"{YOUR_SYSTEM.capitalize()}: {names[0]} {point.x:.3f}, {names[1]} {point.y:.3f}"
     if baseline is not None:
         text += f" ({baseline.name}: {baseline.x:.3f} and {baseline.y:.3f})"

@@ -21,7 +21,7 @@ from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.common import as_label
 from dashboard.widgets.job_panel import JobPanel
-from dashboard.widgets.tables import draw_table, number_column, text_column
+from dashboard.widgets.tables import draw_table, number_column, pair, text_column
 from engine.decoder import Decoder
 from engine.evaluation.runs import RankedRun
 from engine.identification.hypotheses import Hypothesis, UnexplainedPick
@@ -83,7 +83,8 @@ def draw_system(loaded: Loaded, build_sweep: standing.SweepBuilder) -> None:
         return
     _draw_verdict(result, run, loaded)
     # The sentence comes first; the plane shows why it is believed, and the tables what speaks against it.
-    plane_column, side_column = st.columns([3, 2], gap="large")
+    # On a narrow screen the tables move below, where their columns are in view.
+    plane_column, side_column = pair("tradeoff-system-parts")
     with plane_column:
         _draw_plane(result, loaded)
     with side_column:
@@ -128,8 +129,8 @@ def _draw_beginning(loaded: Loaded, queries: Queries, names: list[str]) -> None:
     """Draw what a run is, how to record one, the field to drop it, and the example."""
     st.header("What is your retriever really doing?", anchor=False)
     st.text(
-        "A few dozen lists that it returned show which decoder it is, at which λ and over how many candidates, and "
-        "where that is not what you set."
+        "A few dozen lists that it returned show which decoder it is, at which λ (its weight of relevance) and over "
+        "how many candidates, and where that is not what you set."
     )
     drop_column, help_column = st.columns(2, gap="large")
     with drop_column:
@@ -305,7 +306,8 @@ def _draw_plane(result: Identification, loaded: Loaded) -> None:
     label = f"Share of picks explained by λ and depth of the pool, {plane.label}. {result.sentences[0]}"
     plot(plot_plane(plane, len(loaded.space)), "tradeoff.system.heat", file="system-plane", label=visible(label))
     st.caption(
-        "A pick is explained where the decoder would have made it, given the picks before. The ring is the peak.",
+        "A pick is a document at its rank in a list. It is explained where the decoder would have made it, given the "
+        "picks before. The ring is the peak.",
         help="Given the picks before it, a pick is explained on an interval of λ for each depth of the pool. Exact "
         "duplicates and ties count as explained. The intervals come from resampling the queries.",
     )

@@ -1,5 +1,6 @@
 """Widgets of declared parameters, and rows of them for stages: the one file that knows both."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from math import isfinite
 from typing import Any
@@ -59,8 +60,12 @@ def draw_parameter(param: Param, key: str, container: Any = st) -> Any:
 
 
 def format_label(param: Param) -> str:
-    """Return a parameter's symbol and label, once if they are equal."""
-    return param.label if param.symbol == param.name else f"{param.symbol} · {param.label}"
+    """Return a parameter's title with a capital letter, and its symbol in brackets, if it is one of formulas."""
+    # A letter alone is one of formulas, such as k.
+    title = param.label if len(param.label) < 2 else param.label[:1].upper() + param.label[1:]
+    # A symbol that is a word, such as "norm", only repeats the title.
+    is_word = re.search(r"[A-Za-z]{3}", param.symbol) is not None
+    return title if is_word or param.symbol in ("", param.label) else f"{title} ({param.symbol})"
 
 
 def _slider_range(param: Real | Whole, key: str) -> tuple[Any, Any]:

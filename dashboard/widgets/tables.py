@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from engine.evaluation.metrics import title_of
 from engine.views.sets import DROPPED_MARK, Merged, Row
 
 NARROW_PX = 1200
@@ -26,6 +27,13 @@ def number_column(format: str | None = None, width: Any = None, help: str | None
 def text_column(width: Any = None, help: str | None = None) -> Any:
     """Return the configuration of a column of texts; width: in pixels."""
     return st.column_config.TextColumn(width=width, help=help)
+
+
+def name_metric(metric: str, k: int | None = None) -> str:
+    """Return a metric's title as pages write it, with @k unless k is None: plain words before an abbreviation."""
+    title = title_of(metric) if k is None else f"{title_of(metric)}@{k}"
+    # Files and the command line say ILAD, which is what a reader of both looks for.
+    return f"Diversity ({title})" if metric == "ilad" else title
 
 
 def draw_table(

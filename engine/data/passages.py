@@ -16,9 +16,18 @@ PASSAGE_WORDS = Whole(
     comfortable=(20, 400),
     symbol="w",
     name="words",
+    title="words of a passage",
     help="How many words a passage has, its title not counted.",
 )
-PASSAGE_OVERLAP = Real(0.25, "o", 0.0, 0.9, name="overlap", help="Which share of a passage the next one repeats.")
+PASSAGE_OVERLAP = Real(
+    0.25,
+    "o",
+    0.0,
+    0.9,
+    name="overlap",
+    title="overlap of passages",
+    help="Which share of a passage the next one repeats.",
+)
 
 PART_SEPARATOR = "#"
 NUMBER_PATTERN = re.compile("0|[1-9][0-9]{0,17}")

@@ -62,6 +62,7 @@ class Hybrid(Scorer):
             "c",
             0.0,
             1e6,
+            title="RRF constant",
             comfortable=(1.0, 200.0),
             source="Cormack et al. 2009",
             requires=("combination", "rrf"),
@@ -70,7 +71,7 @@ class Hybrid(Scorer):
         "The larger, the less the first ranks stand out.",
     )
     union: int = declare(
-        Whole(100, "m", 1, comfortable=(10, 500), source="sparse-dense §4.1", advanced=True),
+        Whole(100, "m", 1, title="best of either", comfortable=(10, 500), source="sparse-dense §4.1", advanced=True),
         "The best m of either are scored by both; all others rank after them, below 0 on a scale of relevance.",
     )
     k1: float = declare(BM25_K1, advanced=True)

@@ -41,7 +41,7 @@ class MaxSim(Scorer):
     length: int = declare(PASSAGE_WORDS)
     overlap: float = declare(PASSAGE_OVERLAP)
     most: int | None = declare(
-        Whole(None, "m", 1, comfortable=(1, 16), unset="all of them", source="§3"),
+        Whole(None, "m", 1, title="vectors a document", comfortable=(1, 16), unset="all of them", source="§3"),
         "Use at most this many vectors of a document, its first ones.",
     )
 

@@ -50,7 +50,7 @@ class RandomProjection(Scorer):
         "Entries ±1/√k with equal chance, or normal with variance 1/k.",
     )
     weighting: str = declare(
-        Choice("bm25", "d", ("bm25", "boolean"), source="§2.2"),
+        Choice("bm25", "d", ("bm25", "boolean"), title="weights of words", source="§2.2"),
         "What is projected: BM25's weights, or which words occur.",
     )
     k1: float = declare(BM25_K1, requires=("weighting", "bm25"), advanced=True)

@@ -33,11 +33,12 @@ class Truncated(Scorer):
         Whole(128, "k", 1, comfortable=(8, 512)), "Number of dimensions; all, if the vectors have no more."
     )
     method: str = declare(
-        Choice("first", "A", ("first", "pca")),
+        Choice("first", "A", ("first", "pca"), title="kept dimensions"),
         "first: the first k, for encoders trained so (Matryoshka); pca: the corpus's k principal axes.",
     )
     renormalise: bool = declare(
-        Flag(True, "renormalise"), "Scale the shortened vectors to length 1: cosines are compared."
+        Flag(True, "renormalise", title="scale to length 1"),
+        "Scale the shortened vectors to length 1: cosines are compared.",
     )
 
     @property

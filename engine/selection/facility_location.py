@@ -32,7 +32,9 @@ class FacilityLocation(TradeOffSelector):
 
     relevance_weight: float = declare(RELEVANCE_WEIGHT, "1 is pure relevance, 0 pure coverage.")
     ground_set: int | None = declare(
-        Whole(1000, "P", 1, comfortable=(10, 2000), unset="the whole corpus", advanced=True),
+        Whole(
+            1000, "P", 1, title="documents represented", comfortable=(10, 2000), unset="the whole corpus", advanced=True
+        ),
         "How many of the most relevant documents are chosen from, and are to be represented.",
     )
     relevance_scale: str = declare(RELEVANCE_SCALE)

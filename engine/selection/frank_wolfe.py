@@ -26,11 +26,11 @@ class FrankWolfe(TradeOffSelector):
 
     relevance_weight: float = declare(RELEVANCE_WEIGHT, symbol="θ", source="eq. 2")
     loading: float = declare(
-        Real(1.0, "δ", 0.0, 1.0, source="eq. 4, Theorem 2.5", advanced=True),
+        Real(1.0, "δ", 0.0, 1.0, title="added curvature", source="eq. 4, Theorem 2.5", advanced=True),
         "Curvature added to the relaxation: 1, the paper's, makes it tight; less has fewer local maxima.",
     )
     polish: bool = declare(
-        Flag(True, "polish", advanced=True),
+        Flag(True, "polish", title="improve by swaps", advanced=True),
         "Swap documents, from several starts, until no swap improves the set; off is the paper's algorithm.",
     )
     relevance_scale: str = declare(RELEVANCE_SCALE)

@@ -17,10 +17,10 @@ PAPER_PENALTIES = (0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0)
 PENALTY = Real(0.1, "λ", 0.0, comfortable=(0.001, 1.0), scale="log", help="", source="eq. 1", swept=PAPER_PENALTIES)
 L1_HELP = "What a document must add to get a weight: more of it, fewer documents."
 L1_SHARE = replace(
-    PENALTY, default=0.3, comfortable=(0.01, 1.0), symbol="κ", name="l1",
+    PENALTY, default=0.3, comfortable=(0.01, 1.0), symbol="κ", name="l1", title="sparsity",
     help="λ₁ as a share of the query's best score.", swept=None,
 )  # fmt: skip
-SUPPORT_SIZE = Whole(10, "m", 1, comfortable=(1, 50), name="l1", help="How many documents get a weight.")
+SUPPORT_SIZE = Whole(10, "m", 1, comfortable=(1, 50), name="l1", title="documents with a weight", help="How many.")
 
 
 @register(
@@ -41,19 +41,38 @@ class NNN(Selector):
     path_parameter = "l1"
 
     l1: float = declare(
-        PENALTY, L1_HELP, symbol="λ₁", variants=(("scale", "relative", L1_SHARE), ("scale", "support", SUPPORT_SIZE))
+        PENALTY,
+        L1_HELP,
+        symbol="λ₁",
+        title="sparsity",
+        variants=(("scale", "relative", L1_SHARE), ("scale", "support", SUPPORT_SIZE)),
     )
-    l2: float = declare(PENALTY, "Spreads weight over similar documents: more of it, more alike are kept.", symbol="λ₂")
+    l2: float = declare(
+        PENALTY,
+        "Spreads weight over similar documents: more of it, more alike are kept.",
+        symbol="λ₂",
+        title="spread",
+    )
     solver: str = declare(
         Choice("exact", "solver", ("exact", "fista"), source="eq. 5", advanced=True),
         "exact: the minimiser, proven. fista: the paper's decoder, stopped after T steps.",
     )
     iterations: int = declare(
-        Whole(50, "T", 1, 1_000_000, comfortable=(1, 400), source="eq. 5", requires=("solver", "fista"), advanced=True),
+        Whole(
+            50,
+            "T",
+            1,
+            1_000_000,
+            title="steps of FISTA",
+            comfortable=(1, 400),
+            source="eq. 5",
+            requires=("solver", "fista"),
+            advanced=True,
+        ),
         "How many steps fista takes.",
     )
     scale: str = declare(
-        Choice("absolute", "scale", ("absolute", "relative", "support"), advanced=True),
+        Choice("absolute", "scale", ("absolute", "relative", "support"), title="unit of λ₁", advanced=True),
         "What l1 is: λ₁ itself, a share of the best score, or how many documents get a weight.",
     )
     fill: str = declare(

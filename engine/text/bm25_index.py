@@ -19,6 +19,7 @@ BM25_VARIANT = Choice(
     default="lucene",
     options=BM25_VARIANTS,
     symbol="formula",
+    title="BM25 variant",
     help="Which BM25: they differ in the weight of rare words and of long documents.",
 )
 BM25_K1 = Real(
@@ -27,13 +28,17 @@ BM25_K1 = Real(
     high=1000.0,
     comfortable=(0.5, 3.0),
     symbol="k₁",
+    title="weight of repeated words",
     help="How much more a word counts when a document repeats it; 0: not at all.",
 )
-BM25_B = Real(0.75, "b", 0.0, 1.0, help="How much long documents are held back; 0: not at all.")
+BM25_B = Real(
+    0.75, "b", 0.0, 1.0, title="penalty on long documents", help="How much they are held back; 0: not at all."
+)
 BM25_NGRAMS = Choice(
     default="1",
     options=("1", "2"),
     symbol="ngrams",
+    title="words or pairs of words",
     help="1: words; 2: words, and pairs of neighbouring words.",
     source="sparse-dense §4.1",
 )

@@ -17,8 +17,12 @@ from engine.theory.margins import margin
 from engine.theory.text_vectors import iterate_best_margins, require_texts, tf_idf
 from engine.values import Corpus
 
-PASSAGE_LENGTH = Whole(50, "l", 1, name="passage_words", help="Words of a passage.")
-N_RIVALS = Whole(10, "rivals", 1, name="rivals", help="How many of the next best documents a query has.")
+PASSAGE_LENGTH = Whole(
+    50, "l", 1, name="passage_words", title="words of a passage", help="Documents are cut after so many."
+)
+N_RIVALS = Whole(
+    10, "rivals", 1, name="rivals", title="next best documents", help="How many of the next best documents a query has."
+)
 MARGIN_TOLERANCE = 1e-9
 """Rounding error of inner products that count as equal, as a share of the lengths."""
 

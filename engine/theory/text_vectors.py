@@ -17,7 +17,7 @@ from engine.text.tokenizer import terms
 from engine.values import Corpus, Embeddings, Queries
 
 WEIGHTING = Choice(
-    default="bm25", options=("bm25", "boolean"), symbol="weighting", name="weighting",
+    default="bm25", options=("bm25", "boolean"), symbol="weighting", name="weighting", title="weights of words",
     help="bm25: the inner product is the BM25 score; boolean: the number of words in common.",
 )  # fmt: skip
 # BM25's parameters are the scorer's defaults, so that margins are those of the scores that a search returns.

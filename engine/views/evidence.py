@@ -18,7 +18,7 @@ VERDICT_SIGNS: Mapping[str, str] = {
     HOLDS_WHERE_DECIDED: "(✓)",
     Finding.PARTLY: "◐",
     FAILS_HERE: "✕",
-    Finding.REFUTED: "✖",
+    Finding.REFUTED: "⊘",
     Finding.UNDECIDED: "?",
     Finding.UNTESTABLE: "–",
     Finding.NEEDS_ENDPOINT: "◌",
@@ -26,6 +26,8 @@ VERDICT_SIGNS: Mapping[str, str] = {
 """Sign of each short verdict, so that no verdict is told by its colour alone."""
 OUTLINED_VERDICTS = frozenset({HOLDS_WHERE_DECIDED})
 """Short verdicts whose squares are outlines, not filled, as part of the evidence is missing."""
+ROUND_VERDICTS = frozenset({Finding.REFUTED})
+"""Short verdicts whose squares are discs, as another verdict has their colour."""
 SIGNS = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}
 
 

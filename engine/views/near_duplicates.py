@@ -77,13 +77,18 @@ def headline(groups: NearDuplicates, largest_name: str = "") -> str:
 
 
 def describe_neighbours(groups: NearDuplicates) -> str:
-    """State how many documents have a near-duplicate, or several, and how alike random pairs are beside that."""
-    counts = []
-    for at_least in (1, MANY_NEIGHBOURS):
-        n_with = groups.count_with_neighbours(at_least)
-        counts.append(f"{count_share(n_with, len(groups))} have {at_least} or more")
+    """State what the documents of a group have in common, and how alike random pairs are beside that."""
     random_pairs = describe_random_pairs(groups.random_pairs)
-    return f"Neighbours at a cosine of {groups.threshold:g}: {', '.join(counts)}. {random_pairs}"
+    if not groups.groups:
+        return random_pairs
+    n_crowded = groups.count_with_neighbours(MANY_NEIGHBOURS)
+    crowded = count_share(n_crowded, len(groups)) if n_crowded else "none"
+    verb = "have" if n_crowded > 1 else "has"
+    # A group is linked from document to document, so a large one need not hold anything that is near many others.
+    return (
+        f"Each document of a group has a cosine of {groups.threshold:g} or more to another one of it, not to all: "
+        f"{crowded} {verb} {MANY_NEIGHBOURS} or more such neighbours. {random_pairs}"
+    )
 
 
 def describe_reduction(kind: str, n_dropped: int, n_judgements: int, threshold: float | None = None) -> str:

@@ -28,7 +28,7 @@ def table(rows):
 
 def upload(page, server, name, content):
     page.goto(f"{server}/data")
-    page.get_by_text("Load and embed").wait_for(timeout=kit.WAIT)
+    page.get_by_text("Built in").wait_for(timeout=kit.WAIT)
     page.get_by_text("Upload", exact=True).click()
     page.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/csv", "buffer": content})
     page.get_by_text("Text column").wait_for(timeout=kit.WAIT)

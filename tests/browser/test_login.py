@@ -69,7 +69,7 @@ def test_signing_in_opens_the_pages_and_signing_out_closes_them(browser, login_s
     assert request(login_server, path) == (403, b"Sign in first."), "an address alone opens nothing"
     second_tab = page.context.new_page()
     second_tab.goto(f"{login_server.url}/data")
-    second_tab.get_by_text("Load and embed").wait_for(timeout=WAIT)
+    second_tab.get_by_text("Built in").wait_for(timeout=WAIT)
     page.get_by_role("button", name="Sign out").click()
     page.get_by_role("button", name="Sign in").wait_for(timeout=WAIT)
     second_tab.reload()
@@ -130,7 +130,7 @@ def test_who_is_signed_in_can_upload(browser, login_server):
     page = open_page(browser, f"{login_server.url}/data")
     sign_in(page)
     page.goto(f"{login_server.url}/data")
-    page.get_by_text("Load and embed").wait_for(timeout=WAIT)
+    page.get_by_text("Built in").wait_for(timeout=WAIT)
     page.get_by_text("Upload", exact=True).click()
     sent = {"name": "pets.csv", "mimeType": "text/csv", "buffer": b"id,text\n1,a cat\n2,a dog\n"}
     page.locator("input[type=file]").set_input_files(sent)

@@ -176,7 +176,7 @@ def visit_dialogs(page, assert_nothing_acts, url):
 
 def visit_data(page, assert_nothing_acts, url):
     page.goto(f"{url}/data")
-    page.get_by_text("Load and embed").wait_for(timeout=WAIT)
+    page.get_by_text("Built in").wait_for(timeout=WAIT)
     page.get_by_text("Upload", exact=True).click()
     rows = "\n".join(f'"{name}","text {name}"'.replace('""', '"') for name in (hostile.MARKUP[0], hostile.FORMULA))
     table = f'"{hostile.MARKUP[2]}","{hostile.MARKUP[0]}"\n{rows}\n'

@@ -211,7 +211,7 @@ def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
 
 def test_a_link_to_another_page_is_applied_all_the_same(page, server):
     page.goto(f"{server}/data?v=1&corpus=numpy-api&k=6&decoders=top_k")
-    page.get_by_text("Load and embed").wait_for(timeout=WAIT)
+    page.get_by_text("Built in").wait_for(timeout=WAIT)
     page.get_by_text("Current corpus").wait_for(timeout=WAIT)
     body = page.inner_text("body")
     assert "Explore" in body and "Encoders" in body and "Cache" in body

@@ -40,7 +40,7 @@ def test_cancel_go_on_and_apply(page, server):
     page.locator(".st-key-tune-goal input").first.click()
     page.get_by_role("option", name=re.compile("SSD")).click()
     page.get_by_text("Advanced", exact=True).click()
-    page.get_by_role("button", name="w · window", exact=True).click()
+    page.get_by_role("button", name="Window (w)", exact=True).click()
     page.get_by_text(re.compile(r"[1-9]\d\d settings × ")).wait_for(timeout=WAIT)
     n_queries = 120
     number(page, "Query sample", n_queries)

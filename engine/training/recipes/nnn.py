@@ -37,8 +37,10 @@ class NnnRecipe(AdapterRecipe):
     name, title, source, order = "nnn", "NNN-Tr", "NNN paper, §3.2 and B.5", 1
     late = (*PENALTIES, "query_rate")
 
-    l1: float = declare(PENALTY, f"Which documents get a weight at all; {CHOSEN_ON_DEV} 0: L2-Tr.", symbol="λ₁")
-    l2: float = declare(PENALTY, f"How weight spreads; {CHOSEN_ON_DEV} 0: L1-Tr.", symbol="λ₂")
+    l1: float = declare(
+        PENALTY, f"Which documents get a weight at all; {CHOSEN_ON_DEV} 0: L2-Tr.", symbol="λ₁", title="sparsity"
+    )
+    l2: float = declare(PENALTY, f"How weight spreads; {CHOSEN_ON_DEV} 0: L1-Tr.", symbol="λ₂", title="spread")
     gradient: str = declare(
         Choice("implicit", "gradient", ("implicit", "unrolled")),
         "implicit: of the exact minimiser. unrolled: through every step of FISTA, as in the paper.",

@@ -1,5 +1,6 @@
 """The building blocks of figures, and figures that no page test draws closely."""
 
+import numpy as np
 import pytest
 
 from dashboard.charts.drift_time import plot_sparklines
@@ -7,6 +8,34 @@ from dashboard.charts.figure import band_outline, dodge_offset, error_bars, esca
 from dashboard.charts.palette import GROUNDS, PALETTE, SERIES, series_style, translucent
 from engine.drift.measures import MEASURES
 from engine.views.drift import Sparkline
+
+SIGHTS = {
+    "normal": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritanopia": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
+"""How linear RGB values are seen, after Machado, Oliveira and Fernandes (2009)."""
+OKLAB_CONES = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+OKLAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
 
 
 def test_error_bars_are_distances_and_zero_without_an_interval():
@@ -41,16 +70,36 @@ def test_series_styles_repeat_and_no_colour_is_a_decoders():
     assert translucent("#0072B2", 0.5) == "rgba(0, 114, 178, 0.5)"
 
 
+def linear(colour):
+    """Return the linear RGB values of a colour."""
+    shares = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(colour, ground):
+    """Return the contrast of WCAG."""
+    low, high = sorted(float(linear(each) @ (0.2126, 0.7152, 0.0722)) for each in (colour, ground))
+    return (high + 0.05) / (low + 0.05)
+
+
 @pytest.mark.parametrize("style", [*PALETTE, *SERIES], ids=lambda style: style.dark)
-def test_dark_colours_are_legible_on_the_dark_page(style):
-    """WCAG asks a contrast of 3 of lines and symbols; more leaves room for those that are drawn paler."""
+def test_colours_are_legible_on_their_page(style):
+    """WCAG asks a contrast of 3 of lines and symbols; on dark pages more leaves room for those drawn paler."""
+    assert contrast(style.dark, GROUNDS[True]) >= 4.5
+    assert contrast(style.light, GROUNDS[False]) >= 3
 
-    def luminance(colour):
-        shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    assert (luminance(style.dark) + 0.05) / (luminance(GROUNDS[True]) + 0.05) >= 4.5
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_decoders_colours_are_told_apart_by_colour_blind_people_too(sight, is_dark):
+    """Distances are those of OKLab; symbols tell decoders apart beside colours."""
+    points = []
+    for style in PALETTE:
+        cones = OKLAB_CONES @ np.clip(SIGHTS[sight] @ linear(style.colour(is_dark)), 0, 1)
+        points.append(OKLAB @ np.cbrt(cones))
+    distances = np.linalg.norm(np.array(points)[:, None] - np.array(points), axis=-1)
+    # On dark pages two pairs lie closer: Frank–Wolfe and the threshold, VRSD and SSD.
+    assert distances[np.triu_indices(len(points), 1)].min() >= (0.024 if is_dark else 0.03)
 
 
 @pytest.mark.parametrize(

@@ -36,5 +36,6 @@ def test_a_click_reports_a_square_of_this_wall_alone(clicked, reported, monkeypa
     (data,) = calls
     assert data["chosen"] == "V1" and [group["title"] for group in data["groups"]] == ["first", "second"]
     assert data["groups"][0]["squares"][0] == {
-        "value": "N1", "sign": "✓", "colour": "green", "title": "N1, holds: a claim", "outlined": False
+        "value": "N1", "sign": "✓", "colour": "green", "title": "N1, holds: a claim", "outlined": False,
+        "is_round": False
     }  # fmt: skip

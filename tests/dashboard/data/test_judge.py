@@ -114,6 +114,7 @@ def test_what_is_known_grows_and_leaves_as_a_judged_corpus(animals):
     app = graded(asked(animals), animals, 12)
     table = pages.first_table(app, "Recall@5")
     assert list(table["Decoder"]) == ["Top-k", "MMR · λ 0.8"] and table["Recall@5"].between(0, 1).all()
+    assert "of Top-k's Recall@5" in pages.texts(app) and "run Top-k" not in pages.texts(app)
     assert "with a relevant document" in pages.texts(app)
     judged = log_of(animals).read()
     app = pages.press(app, "judge.use")
@@ -214,12 +215,12 @@ def test_results_of_every_decoder_are_judged_unless_fewer_are_chosen(animals):
     app = pages.screen("data", animals, **{"data.view": "Judge", "k": 3, "decoders": ["mmr"]})
     app.text_area(key=judge.TYPED_KEY).set_value("a sleeping cat")
     app = pages.finish_jobs(pages.press(app, "judge.add"))
-    chooser = next(group for group in app.button_group if group.label == "Results judged of")
+    chooser = next(group for group in app.button_group if group.label == "Decoders whose results are judged")
     assert list(chooser.options) == [spec.title for spec in available.values()] and chooser.value == list(available)
     app = pages.press(app, "judge.grade.2")
     assert len(pages.first_table(app, "Recall@3")) == len(available)
     assert "Differences to Top-k" in [expander.label for expander in app.expander]
-    app = pages.finish_jobs(pages.pick(app, "Results judged of", ["mmr"]))
+    app = pages.finish_jobs(pages.pick(app, "Decoders whose results are judged", ["mmr"]))
     assert list(pages.first_table(app, "Recall@3")["Decoder"]) == ["Top-k", "MMR · λ 0.8"]
 
 
@@ -307,7 +308,7 @@ def test_documents_that_another_page_asks_for_are_judged_beside_the_grades_of_th
     )
     assert "judge.use" in pages.keys(app)
     app = pages.finish_jobs(pages.press(app, "judge.request.drop"))
-    assert "Results judged of" in [group.label for group in app.button_group]
+    assert "Decoders whose results are judged" in [group.label for group in app.button_group]
 
 
 def progress_of(app):

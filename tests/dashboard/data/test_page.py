@@ -290,3 +290,25 @@ def test_adding_queries_leads_to_the_upload_and_says_which_files(tmp_path, monke
     app = pages.press(view("Corpus", source), "next.data.Add queries and judgements")
     assert app.session_state["data.way"] == "Upload"
     assert "Give pets.csv together with queries.csv (columns id, query) and qrels.tsv" in pages.texts(app)
+
+
+def test_the_open_corpus_is_not_offered_again_and_its_first_documents_are_listed(tmp_path):
+    app = pages.screen("data")
+    button = app.button(key="data.load")
+    assert (button.label, button.disabled) == ("Loaded", True) and "data.reload" not in pages.keys(app)
+    listed = pages.first_table(app, "Text")
+    corpus = pages.load().dataset.corpus
+    assert list(listed["Id"]) == list(corpus.ids[: len(listed)]) and "numpy-api: the first 8 of 819" in pages.texts(app)
+    # Another demo can be loaded, while what is listed stays that of the open corpus.
+    app.radio(key="data.demo").set_value("python-api")
+    button = pages.run(app).button(key="data.load")
+    assert (button.label, button.disabled) == ("Load and embed", False) and "numpy-api: the first" in pages.texts(app)
+
+
+def test_hostile_first_documents_are_texts_and_say_which_columns_they_were_read_from(tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text("Doc *id*,body\n1,<b>cat</b> $x$\n2," + "long " * 99 + "\n")
+    app = pages.screen("data", Source(str(file), columns=("Doc *id*", "body", None)))
+    first, second = pages.first_table(app, "Text")["Text"]
+    assert first == "<b>cat</b> $x$" and len(second) <= 200
+    assert "Read id from column Doc \\*id\\*, text from column body." in pages.texts(app)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.evidence.claim import PAPERS
 from engine.evidence.rules import Finding
 from engine.evidence.run import load_shipped
 from support.pages import draw_page, pick, run
@@ -28,7 +29,11 @@ def test_every_claim_has_a_line_and_filters_narrow_them():
     app, rows = page(), load_shipped().rows
     assert not app.exception and len(lines(app)) == len(rows)
     assert all(row.claim.sentence in line and row.short in line for row, line in zip(rows, lines(app), strict=True))
-    pick(app, "Paper", "vrsd")
+    titles = app.selectbox(key="evidence.paper")
+    assert titles.options == ["All papers", *PAPERS.values()], "as above the squares and the lines"
+    assert not any("--" in caption.value for caption in app.caption)
+    titles.set_value("vrsd")
+    run(app)
     own = [row for row in rows if row.claim.paper == "vrsd"]
     assert len(lines(app)) == len(own)
     pick(app, "Verdict", Finding.REFUTED)

@@ -83,7 +83,7 @@ def test_page_that_needs_all_documents_says_so(source, page):
 def test_data_opens_a_collection_of_the_file_of_stores(source):
     app = screen("data", source, **{"data.way": "Vector engine"})
     assert app.selectbox(key="data.store").options == ["here/rows"]
-    assert "Open" in [button.label for button in app.button]
+    assert app.button(key="data.load").label == "Opened" and app.button(key="data.reload").label == "Read again"
     assert any(f"{N:,} documents" in caption for caption in captions(app))
 
 

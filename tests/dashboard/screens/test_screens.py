@@ -144,7 +144,7 @@ def test_an_edited_file_is_read_again(tmp_path):
     app = pages.screen("data", source, **{"data.way": "Path", "data.path": str(file)})
     assert "2 documents · 0 queries" in pages.texts(app)
     pages.csv_source(file, [*rows, (3, "a car")])
-    pages.press(app, "data.load")
+    pages.press(app, "data.reload")
     pages.load(source)
     app.run()
     assert "3 documents · 0 queries" in pages.texts(app)

@@ -61,7 +61,7 @@ def test_the_example_is_named_with_its_peak_its_setting_and_its_place():
     assert "MMR on dense vectors, λ 0.5" in headline_of(app) and "pool of 20" in headline_of(app)
     text = pages.texts(app)
     assert "lambda_mult=0.5, fetch_k=20" in text and "every pick is what this decoder takes" in text
-    assert "Your system: ILAD@5 0." in text
+    assert "Your system: Diversity (ILAD@5) 0." in text
     assert any("keep 95% of your system's Recall@5" in sentence.value for sentence in app.markdown)
     peak = next(trace for trace in figure(app)["data"] if trace.get("name") == "peak")
     assert (peak["x"], peak["y"]) == ([0.5], [20])

@@ -7,6 +7,8 @@ from engine.evidence.rules import SHORT_VERDICTS, Effect, Finding, Ruling, Scope
 from engine.evidence.run import CLAIMS, JudgedClaim, Report, load_shipped
 from engine.views.evidence import (
     COLOURS,
+    OUTLINED_VERDICTS,
+    ROUND_VERDICTS,
     VERDICT_SIGNS,
     advise,
     command,
@@ -75,6 +77,8 @@ def test_squares_have_every_claim_once_by_paper_and_verdict():
     squares = list_squares(report)
     assert list(squares) == list(PAPERS.values()) and set(VERDICT_SIGNS) == set(SHORT_VERDICTS)
     assert len(set(VERDICT_SIGNS.values())) == len(SHORT_VERDICTS)
+    looks = {(COLOURS[name], name in OUTLINED_VERDICTS, name in ROUND_VERDICTS) for name in SHORT_VERDICTS}
+    assert len(looks) == len(SHORT_VERDICTS), "verdicts of one colour differ in shape"
     shown = [square for group in squares.values() for square in group]
     assert sorted(square.claim_id for square in shown) == sorted(row.claim.id for row in report.rows)
     assert {square.claim_id: square.verdict for square in shown} == {row.claim.id: row.short for row in report.rows}

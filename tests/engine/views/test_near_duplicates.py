@@ -25,9 +25,14 @@ def test_the_headline_counts_groups_documents_and_copies():
     assert len(headline(groups, "x" * 500)) < 200
 
 
-def test_neighbours_stand_beside_random_pairs():
+def test_neighbours_are_told_from_members_of_a_group_and_stand_beside_random_pairs():
+    linked = "Each document of a group has a cosine of 0.9 or more to another one of it, not to all: "
     words = describe_neighbours(groups_of([0, 5, 10, 15, 20, 25, 120]))
-    assert words.startswith("Neighbours at a cosine of 0.9: 6 (86%) have 1 or more, 6 (86%) have 5 or more. Of 21")
+    assert words.startswith(f"{linked}6 (86%) have 5 or more such neighbours. Of 21")
+    # A chain: one group of seven, of which none is near to five others.
+    chain = groups_of([0, 20, 40, 60, 80, 100, 120])
+    assert len(chain.groups[0]) == 7 and describe_neighbours(chain).startswith(f"{linked}none has 5 or more")
+    assert describe_neighbours(groups_of([0, 90])).startswith("Of 1 pairs half")
 
 
 @pytest.mark.parametrize(
