@@ -48,8 +48,8 @@ MAX_PIECES = 800
 """Pieces of an exact curve that are drawn: more are not visible on a screen."""
 MAX_CURVES = 2
 """Curves of a method that are drawn: of more only the best one is, beside all points."""
-VEIL_OPACITY, STRIP_OPACITY = 0.05, 0.45
-"""Opacity of the area below the budget, the smallest y that a setting must keep, and of the two choices' intervals."""
+VEIL_OPACITY, STRIP_OPACITY = 0.05, 0.9
+"""Opacity of the area below the budget, the smallest y that a setting must keep, and of the two choices' whiskers."""
 SEGMENTS = 20
 """Pieces of an exact curve that have a width of their own."""
 MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY, MIN_DARK_OPACITY = 1.25, 5.0, 0.2, 0.55
@@ -57,8 +57,8 @@ MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY, MIN_DARK_OPACITY = 1.25, 5.0, 0.2, 0.55
 colour that is as pale as on a light one cannot be told from the ground."""
 UNKNOWN_OPACITY = 0.7
 """Opacity of a line of which no chance is known."""
-RING_PX, STRIP_PX = 9, 4
-"""Radius of the ring and half the width of the strip at a choice."""
+RING_PX, STRIP_PX, CAP_PX = 9, 1, 5
+"""Radius of the ring at a choice, and half the widths of its whisker and of the whisker's ends."""
 BUDGET_STEP = 0.005
 """Distance of two budgets, shares of the baseline's y to keep, that can be chosen."""
 ENVELOPE_OPACITY = 0.55
@@ -140,12 +140,15 @@ class FrontierChart:
             places += list_curve_places(self)
         base_place = self.locate(self.base) if self.base else places[0]
         floor = self.floor
-        if floor is not None and self.relative:
-            # The window is that of the default share to keep, so that axes stay while a person drags the share above
-            # it.
-            floor = min(floor, 100 * KEPT_SHARE.default)
         if not self.has_handles:
             required += _list_budget_places(self, base_place[0])
+        if floor is None or not self.relative:
+            return compute_window(places, base_place, floor, self.whole, required)
+        # The window is that of the default share to keep, so that axes stay when a person has dragged the share; only a
+        # share whose line would be outside has a window of its own.
+        usual = compute_window(places, base_place, 100 * KEPT_SHARE.default, self.whole, required)
+        if floor > usual.y[0]:
+            return usual
         return compute_window(places, base_place, floor, self.whole, required)
 
     @property
@@ -193,8 +196,17 @@ def _list_budget_places(chart: FrontierChart, base_x: float) -> list[Place]:
     choices = () if chart.decision is None or not chart.relative else (chart.decision.sure, chart.decision.bet)
     for option in filter(None, choices):
         x, _ = _locate_option(chart, option)
-        places += [(x, 100 * option.low), (x, 100 * option.high)]
+        places += [(x, 100 * find_sure_end(option)), (x, 100 * option.high)]
     return places
+
+
+def find_sure_end(option: Option) -> float:
+    """Return the lower end of a choice's whisker: the largest share that it is sure to keep, at least 0.
+
+    The rule of the choice has one side. The lower end of a two-sided interval would lie below the budget for settings
+    that are sure to keep it.
+    """
+    return max(0.0, option.sure_share)
 
 
 def _find_comparison(chart: FrontierChart, metric: str, point: FrontierPoint) -> Comparison | None:
@@ -211,8 +223,8 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     """Plot the trade-off: a metric such as Recall upwards, diversity or time to the right.
 
     Each point is a decoder. The likelier it keeps the budget (a share of the baseline's metric), the more opaque is its
-    point, and the wider are the curves there. The recommended settings have a ring, a strip for the interval, and a
-    name. A click on a point returns its decoder's label.
+    point, and the wider are the curves there. The recommended settings have a ring, a whisker from what they surely
+    keep, and a name. A click on a point returns its decoder's label.
     """
     figure, frontier = new_figure(), chart.frontier
     if (envelope := build_envelope(chart)) is not None:
@@ -280,7 +292,7 @@ def describe_marks(chart: FrontierChart) -> list[str]:
         parts.append("width and opacity: chance to keep the budget")
     decision = chart.decision
     if decision is not None and chart.relative and (decision.sure or decision.bet):
-        parts.append("strip: 95% interval of what a choice keeps, grey below the budget")
+        parts.append("whisker: from what a choice is sure to keep, grey below the budget")
     if has_envelope_line(chart):
         parts.append("thin step: best of all")
     return [*parts, "shade: below the budget"] if chart.floor is not None else parts
@@ -400,32 +412,41 @@ def _build_choices(chart: FrontierChart, estimates: OptionEstimates) -> dict[str
 
     A budget is the share of the baseline's metric that a setting must keep: the sure setting does almost certainly, the
     bet with a moderate chance. For each budget, "choices" has the positions of the sure setting and the bet in
-    "options", None where there is none. "calibrations" has a scale and a shift, by which the browser corrects the
+    "options", None where there is none, and "sureEnds" what both are sure to keep. "calibrations" has a scale and a shift, by which the browser corrects the
     scores of lines and points. Student's t distribution with "degrees" degrees of freedom then turns a score into the
     chance to keep the budget.
     """
-    choices, calibrations, option_of = [], [], dict[int, int]()
+    choices, sure_ends, option_of = [], [], dict[int, int]()
     for share in list_budgets():
-        calibration = estimates.calibrate(share)
-        calibrations.append([round(calibration.scale, 4), round(calibration.shift, 4)])
-        pair = []
+        pair, ends = [], []
         for position in estimates.find_choices(share):
             # Options are numbered as they first appear.
             pair.append(None if position is None else option_of.setdefault(position, len(option_of)))
+            end = None if position is None else 100 * find_sure_end(estimates.build_option(position, share))
+            ends.append(None if end is None else round(end, 4))
         choices.append(pair)
-    # The share to keep matters for an option's chance alone, which is not drawn: any will do.
+        sure_ends.append(ends)
+    # The share to keep matters for an option's chance and its surely kept share, which are sent by budget: any will do.
     options = [build_mark(chart, estimates.build_option(position, keep=1.0)) for position in option_of]
+    return {"choices": choices, "sureEnds": sure_ends, "options": options, **build_calibrations(estimates)}
+
+
+def build_calibrations(estimates: OptionEstimates) -> dict[str, Any]:
+    """Build what the browser turns scores into chances with, at every budget that can be dragged to."""
+    calibrations = []
+    for share in list_budgets():
+        calibration = estimates.calibrate(share)
+        calibrations.append([round(calibration.scale, 4), round(calibration.shift, 4)])
     degrees = estimates.losses.degrees
     sure_score = round(float(stdtrit(degrees, SURE_CHANCE)), 6)
-    facts = {"calibrations": calibrations, "degrees": degrees, "sureScore": sure_score}
-    return {"choices": choices, "options": options, **facts}
+    return {"calibrations": calibrations, "degrees": degrees, "sureScore": sure_score}
 
 
 def build_mark(chart: FrontierChart, option: Option) -> dict[str, Any]:
-    """Build the mark of a recommended setting: position, interval of the kept share, colour and name."""
+    """Build the mark of a recommended setting: position, ends of its whisker, colour and name."""
     x, y = _locate_option(chart, option)
     method = option.decoder.select.spec.name if option.decoder is not None else option.label
-    interval = {"low": 100 * option.low, "high": 100 * option.high}
+    interval = {"low": 100 * find_sure_end(option), "high": 100 * option.high}
     look = {"colour": method_style(method).colour(chart.dark), "name": option.name, "method": method}
     return {"x": x, "y": y} | interval | look
 
@@ -438,12 +459,12 @@ def _locate_option(chart: FrontierChart, option: Option) -> Place:
 
 
 def add_choices(figure: Figure, chart: FrontierChart, axes: Mapping[str, str] | None = None) -> None:
-    """Mark the recommended settings, "sure" and "bet", with a ring, a strip for the interval, and a name.
+    """Mark the recommended settings, "sure" and "bet", with a ring, a whisker for what they keep, and a name.
 
     While the budget is dragged the browser draws them itself (budget_level.js). axes: method → number of the axes of
     its panel, which is "" for the first one; None for a single plot
     """
-    # The strips are intervals of the kept share, which only an axis in percent of the baseline has.
+    # The whiskers are of the kept share, which only an axis in percent of the baseline has.
     if chart.estimates is None or chart.decision is None or chart.floor is None or not chart.relative:
         return
     for role, option in (("sure", chart.decision.sure), ("bet", chart.decision.bet)):
@@ -458,6 +479,12 @@ def add_choices(figure: Figure, chart: FrontierChart, axes: Mapping[str, str] | 
         parts = (("kept", middle, mark["high"], mark["colour"]), ("missed", mark["low"], middle, GREY[chart.dark]))
         for part, y0, y1, colour in parts:
             figure.add_shape(type="rect", name=f"{role} {part}", y0=y0, y1=y1, fillcolor=colour, **strip)
+        # A whisker without a grey part ends in the choice's colour.
+        low_colour = GREY[chart.dark] if mark["low"] < middle else mark["colour"]
+        for end, colour in (("high", mark["colour"]), ("low", low_colour)):
+            cap = {"x0": -CAP_PX, "x1": CAP_PX, "y0": -1, "y1": 1, "ysizemode": "pixel", "yanchor": mark[end]}
+            cap |= {"fillcolor": colour, "line": {"width": 0}, "opacity": STRIP_OPACITY}
+            figure.add_shape(type="rect", name=f"{role} {end} end", **place | cap)
         ring = {"x0": -RING_PX, "x1": RING_PX, "y0": -RING_PX, "y1": RING_PX, "ysizemode": "pixel"}
         line = {"color": mark["colour"], "width": 3}
         figure.add_shape(type="circle", name=f"{role} ring", yanchor=mark["y"], line=line, **place | ring)

@@ -19,6 +19,7 @@ from dashboard.charts.card_labels import (
 )
 from dashboard.charts.figure import TIMES
 from dashboard.charts.frontier import (
+    CAP_PX,
     DENIED_ROLE,
     MAX_CURVES,
     RING_PX,
@@ -37,6 +38,7 @@ from dashboard.charts.frontier import (
 )
 from dashboard.charts.frontier_layout import Box, Place, convex_hull
 from dashboard.charts.palette import GREY, SANS_FONTS, Style, method_style
+from dashboard.charts.verdict_data import format_sure_share
 from engine.evaluation.decision import BET_CHANCE, Decision, Option, describe_confirmation
 from engine.evaluation.frontier import TIME_AXIS, FrontierPoint
 from engine.evaluation.metrics import title_of
@@ -161,8 +163,7 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
         square_left, square_top = SIDE_LEFT + pitch * column, top + 59 + pitch * row
         fill = colour if number < n_kept else FAINT
         _add_rect(svg, (square_left, square_left + pitch - 2, square_top, square_top + pitch - 2), fill)
-    interval = f"interval {percent(option.low)} to {percent(option.high)}"
-    chance = f"chance to keep {decision.budget_text}: {n_kept} in {N_SQUARES} · {interval}"
+    chance = f"chance to keep {decision.budget_text}: {n_kept} in {N_SQUARES} · {format_sure_share(option)}"
     _add_text(svg, SIDE_LEFT, top + 92, _fit_text(chance, SMALL_SIZE, width), SMALL_SIZE, QUIET)
     if confirmation:
         _add_text(svg, SIDE_LEFT, top + 110, _fit_text(confirmation, SMALL_SIZE, width), SMALL_SIZE)
@@ -331,13 +332,13 @@ class _CardFrontier:
             self.obstacles.append(pill)
 
     def draw_choice(self, role: str, option: Option) -> None:
-        """Draw the ring of one of the two recommended settings, and a strip for the interval of its metric.
+        """Draw the ring of one of the two recommended settings, and a whisker from what it surely keeps.
 
-        role: the text of its label. The part of the strip below the budget (the value to keep) is grey.
+        role: the text of its label. The part of the whisker below the budget (the value to keep) is grey.
         """
         mark, floor = build_mark(self.chart, option), self.chart.floor or 0.0
         x, y = self.to_card((mark["x"], mark["y"]))
-        # The interval is divided at the budget; one that lies on one side of it has one part of length 0.
+        # The whisker is divided at the budget; one that lies on one side of it has one part of length 0.
         middle = min(max(floor, mark["low"]), mark["high"])
         parts = ((middle, mark["high"], mark["colour"]), (mark["low"], middle, GREY[False]))
         for low, high, colour in parts:
@@ -345,6 +346,10 @@ class _CardFrontier:
             box = x - STRIP_PX, x + STRIP_PX, top, bottom
             _add_rect(self.plot, box, colour, opacity=f"{STRIP_OPACITY}")
             self.add_marks(_sample([(x, top), (x, bottom)]), STRIP_OPACITY)
+        low_colour = GREY[False] if mark["low"] < middle else mark["colour"]
+        for end, colour in (("high", mark["colour"]), ("low", low_colour)):
+            end_y = self.to_card((mark["x"], mark[end]))[1]
+            _add_line(self.plot, [(x - CAP_PX, end_y), (x + CAP_PX, end_y)], colour, 2 * STRIP_PX)
         _add_circle(self.svg, (x, y), RING_PX, fill="none", stroke=mark["colour"], width=3)
         _add_circle(self.svg, (x, y), 3.5, fill=mark["colour"])
         # Labels keep off the ring and 3 pixels around it.
@@ -453,7 +458,7 @@ def _add_axes(svg: Element, chart: FrontierChart, budget_text: str, to_card: Cal
     x_text = f"← {x_title}" if is_time else f"{x_title} →"
     _add_text(svg, RIGHT, BOTTOM + 42, _fit_text(x_text, SMALL_SIZE, 210), SMALL_SIZE, QUIET, anchor="end")
     _add_text(svg, CARD_MARGIN, TOP - 14, _fit_text(f"{y_title} ↑", SMALL_SIZE, 600), SMALL_SIZE, QUIET)
-    legend = f"Line width: chance to keep {budget_text}. Strip: 95% CI."
+    legend = f"Line width: chance to keep {budget_text}. Whisker: from what is sure."
     _add_text(svg, CARD_MARGIN, BOTTOM + 42, legend, SMALL_SIZE, QUIET)
 
 

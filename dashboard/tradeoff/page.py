@@ -963,7 +963,7 @@ def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragge
     point is opened.
     """
     if control_name == "level":
-        st.session_state[settings.SHARE_KEY] = round(dragged_value / 100, 3)
+        selection.set_budget(dragged_value / 100)
     elif curve is not None:
         label = curve.make_decoder(dragged_value).label
         if label in labels:

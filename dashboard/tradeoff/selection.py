@@ -109,6 +109,12 @@ def get_budget() -> float:
     return share
 
 
+def set_budget(share: float) -> None:
+    """Set the budget, the share of the baseline's value on the y axis that a setting has to keep."""
+    # Three decimals are half percents; without rounding 94.5 / 100 would be another budget than 0.945.
+    st.session_state[SHARE_KEY] = round(share, 3)
+
+
 def measure_run(run: RankedRun, sweep: Sweep) -> Cell | None:
     """Measure a run of another system in the metrics of a sweep, once; None before its queries have vectors."""
     loaded, vectors = sweep.loaded, sweep.vectors
