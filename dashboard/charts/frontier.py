@@ -98,6 +98,7 @@ class FrontierChart:
     is_muted: bool = False  # True to draw every decoder in grey
     is_partial: bool = False  # True while settings are measured: lines of which no chance is known are thin
     has_envelope: bool = True  # False to leave out the best of all decoders together
+    held: str | None = None  # label of the sure setting that stays so at this budget, as another split confirms it
     is_denied: bool = False  # True if another split does not confirm the sure setting of this budget
 
     @cached_property
@@ -179,7 +180,7 @@ class FrontierChart:
         if self.estimates is None or self.share is None:
             return None
         # with_options=False: the list of all settings takes longest and is not used.
-        return self.estimates.decide(self.share, with_options=False)
+        return self.estimates.decide(self.share, with_options=False, held=self.held)
 
     def colour(self, point: FrontierPoint) -> str:
         return GREY[self.dark] if self.is_muted else method_style(point.point.method).colour(self.dark)
@@ -412,14 +413,16 @@ def _build_choices(chart: FrontierChart, estimates: OptionEstimates) -> dict[str
 
     A budget is the share of the baseline's metric that a setting must keep: the sure setting does almost certainly, the
     bet with a moderate chance. For each budget, "choices" has the positions of the sure setting and the bet in
-    "options", None where there is none, and "sureEnds" what both are sure to keep. "calibrations" has a scale and a shift, by which the browser corrects the
-    scores of lines and points. Student's t distribution with "degrees" degrees of freedom then turns a score into the
-    chance to keep the budget.
+    "options", None where there is none, and "sureEnds" what both are sure to keep. "calibrations" has a scale and a
+    shift, by which the browser corrects the scores of lines and points. Student's t distribution with "degrees" degrees
+    of freedom then turns a score into the chance to keep the budget.
     """
     choices, sure_ends, option_of = [], [], dict[int, int]()
     for share in list_budgets():
         pair, ends = [], []
-        for position in estimates.find_choices(share):
+        # A setting is held at one budget alone.
+        held = chart.held if chart.share is not None and math.isclose(share, chart.share) else None
+        for position in estimates.find_choices(share, held):
             # Options are numbered as they first appear.
             pair.append(None if position is None else option_of.setdefault(position, len(option_of)))
             end = None if position is None else 100 * find_sure_end(estimates.build_option(position, share))

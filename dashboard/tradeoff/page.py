@@ -611,8 +611,9 @@ def _draw_verdict(
     if other_split is not None and selection.is_asked_to_confirm(decision):
         decision = _confirm(loaded, sweep, estimates, decision, other_split)
     chart = FrontierChart(
-        frontier=results.frontier, dark=False, share=decision.keep, estimates=estimates, exact=results.exact
-    )
+        frontier=results.frontier, dark=False, share=decision.keep, estimates=estimates, exact=results.exact,
+        held=selection.get_held(),
+    )  # fmt: skip
     # Both parts of the verdict, above the board and in it, show the same choices at every budget.
     verdict_data = build_verdict_data(estimates, decision, is_dark())
     runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
@@ -649,6 +650,8 @@ def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
         sentences.append(f"What counts is the level that is set, grade {level} (Data, Relevant from).")
     if decision.is_pooled and decision.left_out and not decision.is_declared:
         sentences.append("Whether judgements are complete is declared on Data (Judgements).")
+    if selection.get_held() is not None:
+        sentences.append("The setting is the one of the higher budget, of which another split confirms this one.")
     n_measured = sweep.count_measured(cells.points)
     if n_measured < sweep.n_settings:
         sentences.append(f"{n_measured:,} of {sweep.n_settings:,} settings are measured so far.")
@@ -713,8 +716,13 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
         sweep=sweep, cells=cells, frontier=points, exact=exact, base=base, estimates=estimates,
         rows=_compare_settings(sweep, cells, points, base, None if refusal else cells.model),
         systems={**decoders_by_label, **runs_by_label},
-        decision=None if estimates is None else estimates.decide(selection.get_budget()), refusal=refusal,
+        decision=None if estimates is None else _decide(estimates), refusal=refusal,
     )  # fmt: skip
+
+
+def _decide(estimates: OptionEstimates) -> Decision:
+    """Decide at the budget that is set, for the setting that stays the sure one there if there is one."""
+    return estimates.decide(selection.get_budget(), held=selection.get_held())
 
 
 def _get_data_key(sweep: Sweep, points: Frontier) -> tuple[Any, ...]:
@@ -798,7 +806,7 @@ def _confirm(
 
     with st.spinner(f"Measuring on {visible(other_split)}"):
         cells = get_or_compute(selection.MEMORY_KEY, ("confirm", confirming.key), measure_choices)
-    return estimates.decide(decision.keep, confirm=cells)
+    return estimates.decide(decision.keep, confirm=cells, held=selection.get_held())
 
 
 def _compare_settings(
@@ -934,6 +942,7 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
         exact=results.exact,
         rows=results.rows,
         scrub=scrub,
+        held=selection.get_held(),
         is_denied=bool(results.decision and results.decision.sure and results.decision.sure.is_denied),
     )
     on_drag = partial(_take_drag, curve, results.labels)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from dashboard.charts.figure import read_column
 from dashboard.charts.frontier import BUDGET_STEP, FrontierChart, build_calibrations
 from dashboard.charts.palette import method_look
 from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, VerdictCard, build_verdict_svg
@@ -70,6 +71,8 @@ def draw_verdict(
         else:
             for sentence in list_headlines(decision):
                 st.text(visible(sentence))
+        if decision.warning:
+            st.warning(visible(decision.warning), icon=":material/warning:")
         # The sure setting keeps the required share of the baseline's metric almost certainly. Without one it is the
         # bet, which keeps it with a moderate chance.
         option = decision.sure or decision.bet
@@ -86,6 +89,8 @@ def draw_verdict(
                         args=(decision,),
                         help="The choice was made on these queries. Is the budget surely kept on others too?",
                     )
+            if chart.estimates is not None and (share := chart.estimates.find_lower_share(decision)) is not None:
+                _draw_lower_share(chart.estimates, decision, share)
             if request is not None:
                 st.button(
                     f"Judge the {request.n_missing:,} missing",
@@ -98,6 +103,22 @@ def draw_verdict(
             # The sentences after the headlines say on which queries it was chosen and confirmed.
             origin_sentences = decision.sentences[len(list_headlines(decision)) :]
             st.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))), help=SCOPE_HELP)
+
+
+def _draw_lower_share(estimates: OptionEstimates, decision: Decision, share: float) -> None:
+    """Draw the button that asks the denied choice for the share that the other split is sure it keeps."""
+    # The slider and the line on the chart end at the lowest budget.
+    if share < KEPT_SHARE.comfortable_range[0]:
+        return
+    why = f"On {visible(decision.confirm_split or '')} the same setting is sure to keep that much."
+    st.button(
+        f"Keep {percent(share)} instead",
+        type="primary",
+        key="tradeoff.lower",
+        on_click=selection.keep_lower_share,
+        args=(estimates, decision, share),
+        help=why,
+    )
 
 
 def _draw_scope(all_seconds: float) -> str:
@@ -201,6 +222,11 @@ def shorten_headlines(decision: Decision) -> tuple[str, ...]:
             if option is not None:
                 sentence = sentence.replace(f": {option.name}.", ".").replace(f", {option.name},", "")
         sentences.append(sentence.removeprefix("You can be ").replace(" and be sure to", " and sure to"))
+    sure = decision.sure
+    if sure is not None and sure.is_denied:
+        # The card's second line says what the other split says.
+        where, _, rest = list_headlines(decision)[0].partition(f" {sure.name} ")
+        sentences[0] = f"{where}: {rest.removeprefix('is ').partition('; on ')[0]}."
     return tuple(sentences)
 
 
@@ -240,7 +266,11 @@ def draw_best(curves: Frontier, decision: Decision, estimates: OptionEstimates |
     Settings that surely keep the budget come first, then the others, each by falling gain, and last those of which too
     few documents are judged. estimates: of the settings that the decision is on
     """
+    sure = decision.sure
     options = list_best_options(decision.options)
+    if sure is not None and sure.label not in read_column(options, "label"):
+        # A setting that is held at this budget is the best one of its decoder.
+        options = [sure if find_method(option) == find_method(sure) else option for option in options]
     options.sort(key=lambda option: (not option.is_sure, option.is_left_out, -option.gain))
     columns, labels = _build_columns(curves, options, decision, estimates), [option.label for option in options]
     looks = [method_look(find_method(option), "") for option in options]

@@ -16,6 +16,7 @@ from dashboard.widgets.tables import pair
 from engine.errors import DataError, FrontierError
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, estimate_options
+from engine.evaluation.decision import Option
 from engine.evaluation.frontier import BAND_RESAMPLES, frontier
 from engine.evaluation.metrics import title_of
 from engine.evaluation.statistics import RESAMPLES
@@ -93,8 +94,8 @@ def draw_after(tuned: Tuned) -> None:
     cells = [tuned.base, *tuned.points]
     with chart_column:
         curves = [candidate.curve for candidate in tuned.candidates if candidate.curve is not None]
-        is_denied = tuned.decision is not None and tuned.decision.sure is not None and tuned.decision.sure.is_denied
-        _draw_frontier(cells, tuned.k, tuned.objective, tuned.estimates, "tune.frontier", curves, is_denied)
+        sure = None if tuned.decision is None else tuned.decision.sure
+        _draw_frontier(cells, tuned.k, tuned.objective, tuned.estimates, "tune.frontier", curves, sure)
         outcome_text = "where no setting could be chosen" if tuned.stays else "where the setting was chosen"
         st.text(visible(f"Measured on {tuned.dev}, {outcome_text}."))
     base_test = tuned.base_test
@@ -178,14 +179,14 @@ def _draw_frontier(
     estimates: OptionEstimates | None,
     key: str,
     curves: Sequence[Curve] = (),
-    is_denied: bool = False,
+    sure: Option | None = None,
 ) -> None:
     """Draw settings as points of diversity and Recall, with the budget as a line that cannot be dragged.
 
     The budget is the share of the baseline's Recall that a setting must keep, as the objective says. estimates: of the
     settings' chances to keep it, None to draw all alike; key: of the chart, "tune.known" before a tuning, "tune.so-far"
-    while it runs and "tune.frontier" after it; curves: exact ones, in place of straight lines; is_denied: the split
-    that confirms does not confirm the choice
+    while it runs and "tune.frontier" after it; curves: exact ones, in place of straight lines; sure: the choice
+    that is sure to keep it, as the split that confirms leaves it
     """
     # Bootstrap bands take time: before the end, when points are still added, coarse ones do.
     is_final = key == "tune.frontier"
@@ -207,7 +208,8 @@ def _draw_frontier(
         has_handles=False,
         is_muted=key == "tune.known",
         is_partial=not is_final,
-        is_denied=is_denied,
+        held=None if sure is None else sure.label,
+        is_denied=sure is not None and sure.is_denied,
         has_envelope=False,
         # Curves over other queries than the points' would not pass through them.
         exact=[curve for curve in curves if not curve.left_out and len(curve.queries) == points.queries],

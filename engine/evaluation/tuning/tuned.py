@@ -1,7 +1,7 @@
 """Result of tuning: the choice on dev, its candidates, and its report on test."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from typing import Any
 
@@ -208,6 +208,26 @@ class Tuned(OneLine):
         return (*sentences, f"{status_text}: {self.outcome}")
 
     @property
+    def lower_share(self) -> float | None:
+        """Share of the baseline's Recall that both splits are sure the choice keeps, if test denies more; else None."""
+        if self.decision is None or self.estimates is None or self.is_confirmed is not False:
+            return None
+        is_sure = self.decision.sure is not None and self.decision.sure.label == self.chosen.label
+        return self.estimates.find_lower_share(self.decision) if is_sure else None
+
+    def with_lower_share(self) -> "Tuned":
+        """Return the result for `lower_share`: the same choice, of which less is asked; unchanged without one.
+
+        Nothing is chosen anew, so what test has measured of the choice holds.
+        """
+        share = self.lower_share
+        if share is None or self.estimates is None or self.chosen_test is None:
+            return self
+        test_cells = [cell for cell in (self.base_test, *(candidate.test for candidate in self.candidates)) if cell]
+        decision = self.estimates.decide(share, confirm=test_cells, held=self.chosen.label)
+        return replace(self, objective=replace(self.objective, share=share), decision=decision)
+
+    @property
     def reported(self) -> tuple[str, ...]:
         """The sentences on test, on the gap between dev and test, and on what to do next."""
         test_rows = [f"On {self.test}: {statistics.describe_comparison(row)}" for row in _select_winner_rows(self)]
@@ -410,12 +430,8 @@ def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
     test_cell, base, suggestions = tuned.chosen_test, tuned.base_test, []
     _, base_means = average_outcome(tuned)
     sure = None if tuned.decision is None else tuned.decision.sure
-    # Rounded down, as a larger share is not sure; the 1e-9 saves a whole percent that lies a rounding below.
-    kept_share = np.floor(100 * ((sure and sure.confirmed_low) or 0) + 1e-9) / 100
-    # A share of 0 would be kept by anything.
-    # Where it is only the gain that is missing, a lower share would change nothing.
-    if 0.01 <= kept_share < tuned.objective.share:
-        suggestions.append(f"ask for a share of {percent(kept_share, 0)}, which it is sure to keep on {tuned.test}")
+    if (share := tuned.lower_share) is not None:
+        suggestions.append(f"ask for a share of {percent(share, 0)}, which it is sure to keep on {tuned.test}")
     metric = RELEVANT if sure is not None else tuned.objective.metrics[-1]
     paired_values = np.stack([test_cell.values[metric], base.values[metric]])
     paired_values = paired_values[:, np.isfinite(paired_values).all(0)]
