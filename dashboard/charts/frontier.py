@@ -25,7 +25,7 @@ from dashboard.charts.figure import (
     time_axis,
 )
 from dashboard.charts.frontier_layout import Place, Window, compute_window, place_labels, trace_envelope
-from dashboard.charts.palette import DASHES, GREY, GROUNDS, INK, method_style, translucent
+from dashboard.charts.palette import DASHES, GREY, GROUNDS, INK, method_style, mix_with_ink, translucent
 from engine.decoder import read_limits
 from engine.evaluation.decision import SURE_CHANCE
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, compute_floor, select_best_per_method
@@ -65,6 +65,10 @@ ENVELOPE_OPACITY = 0.55
 """Opacity of the envelope, the best y at each x or further right."""
 LINE_STEP_PX = 6
 """Distance of the positions along a line that labels should not cover."""
+INK_SHARE = 0.4
+"""Share of the text's colour in a name that has its decoder's."""
+CURRENT_NAME = "Explore"
+"""Name of the rings around the settings of Explore."""
 OVERLAP_PX = 16
 """Distance below which two symbols overlap."""
 NO_LINES_TEXT = "no lines between points: only measured settings have a time"
@@ -234,7 +238,7 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     groups = group_curves(frontier)
     for curves, position in sorted(groups, key=lambda group: any(chart.base is curve[0] for curve in group[0])):
         _add_method(figure, chart, curves, position)
-    _add_rings(figure, chart, _select_points(chart, chart.current), "current setting", 17)
+    _add_rings(figure, chart, _select_points(chart, chart.current), CURRENT_NAME, 17)
     _add_opened(figure, chart)
     add_budget(figure, chart)
     add_choices(figure, chart)
@@ -295,7 +299,9 @@ def describe_marks(chart: FrontierChart) -> list[str]:
     if decision is not None and chart.relative and (decision.sure or decision.bet):
         parts.append("whisker: from what a choice is sure to keep, grey below the budget")
     if has_envelope_line(chart):
-        parts.append("thin step: best of all")
+        parts.append("grey step: best of all")
+    if any(point.point.label in chart.current for point in chart.frontier.points):
+        parts.append(f"black ring: set in {CURRENT_NAME}")
     return [*parts, "shade: below the budget"] if chart.floor is not None else parts
 
 
@@ -777,7 +783,7 @@ def _format_interval(lower_end: float | None, upper_end: float | None) -> str:
 
 
 def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPoint], name: str, ring_px: int) -> None:
-    """Add rings around points, such as "current setting" or "knee", if there are any.
+    """Add rings around points, such as those of Explore, if there are any.
 
     name: of the rings; ring_px: their diameter in pixels
     """
@@ -826,33 +832,78 @@ def _is_at_base(chart: FrontierChart, point: FrontierPoint) -> bool:
 
 
 def _add_labels(figure: Figure, chart: FrontierChart) -> None:
-    """Add names of points, where they overlap nothing: of the open setting, of Explore's settings, of each best point.
+    """Add names, where they overlap nothing: of the open setting, of Explore's settings, of each decoder.
 
-    A decoder's best point has the decoder's name only, without its parameters, as it is not recommended. The two
-    recommended settings are left out, as `add_choices` names them.
+    A decoder has its name at the end of each of its lines, in its colour, or at its best point if it has no line. The
+    two recommended settings are left out, as `add_choices` names them.
     """
     fixed_points = [*chart.system_points, *_select_points(chart, {chart.opened, *chart.current})]
-    # The tolerance keeps points that lie on the line of the smallest acceptable y up to rounding.
-    min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
-    best_points = [p for p in chart.best_points.values() if p.y * chart.unit >= min_y and not _is_at_base(chart, p)]
-    named = {p.point.label: p for p in [*fixed_points, *sorted(best_points, key=lambda p: -p.x)]}
     marked = () if chart.decision is None else (chart.decision.sure, chart.decision.bet)
+    # Label → point.
+    named = {point.point.label: point for point in fixed_points}
     for option in filter(None, marked):
         named.pop(option.label, None)
     candidates, system_labels = [], read_column(chart.system_points, "point.label")
-    fixed_labels = read_column(fixed_points, "point.label")
     for label, point in named.items():
         # The shade below the budget may hide the symbol of another system, so its label repeats the symbol.
         sign = f"{method_style(point.point.method).sign} " if label in system_labels else ""
-        # The shorter name is tried where the full one does not fit.
         names = [sign + point.name, format_method(point)]
-        candidates.append((names if label in fixed_labels else names[1:], chart.locate(point)))
+        if label in chart.current:
+            names = [f"{CURRENT_NAME}: {point.name}", CURRENT_NAME]
+        candidates.append((names, chart.locate(point), chart.ink))
+    ends = sorted(_list_line_ends(chart), key=lambda end: -end[1][0])
+    for point, place in [*ends, *_list_lone_points(chart, {*named, *(o.label for o in marked if o is not None)})]:
+        colour = mix_with_ink(chart.colour(point), chart.ink, INK_SHARE)
+        candidates.append(([format_method(point)], place, colour))
     marks = [chart.locate(point) for point in chart.frontier.points if not point.dominated]
     marks += _list_line_places(chart)
-    font = {"font": {"color": chart.ink, "size": 12}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
-    labels = place_labels(candidates, marks, chart.view)
-    for (_, (x, y)), placed in zip(candidates, labels, strict=True):
+    font = {"size": 12}
+    labels = place_labels([candidate[:2] for candidate in candidates], marks, chart.view)
+    for (_, (x, y), colour), placed in zip(candidates, labels, strict=True):
         if placed is not None:
             label_text, (x_shift, y_shift) = placed
             position = {"x": x, "y": y, "xshift": x_shift, "yshift": y_shift, "xanchor": "center", "yanchor": "middle"}
-            figure.add_annotation(text=escape(label_text, 80), showarrow=False, name="label", **position, **font)
+            look = {"font": font | {"color": colour}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
+            figure.add_annotation(text=escape(label_text, 80), showarrow=False, name="label", **position, **look)
+
+
+def _list_line_ends(chart: FrontierChart) -> list[tuple[FrontierPoint, Place]]:
+    """Return (a point of a line, the end of the line) of each line that is drawn.
+
+    The end is the visible position within the budget that is farthest from where lines begin, at the baseline; of a
+    line without one it is the first visible position.
+    """
+    start = (chart.view.x[0], chart.view.y[1]) if chart.base is None else chart.locate(chart.base)
+    # The tolerance keeps positions that lie on the line of the smallest acceptable y up to rounding.
+    min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
+
+    def measure(place: Place) -> float:
+        """Return a position's distance from the start, in pixels."""
+        return math.dist(chart.view.to_pixels(place), chart.view.to_pixels(start))
+
+    ends = []
+    for curves, _ in group_curves(chart.frontier):
+        # Of many curves of a decoder one is drawn, and has the name for all.
+        for group in [[curve] for curve in curves] if len(curves) <= MAX_CURVES else [curves]:
+            places = [place for line in build_lines(chart, group) for place in zip(line.x, line.y, strict=True)]
+            visible_places = list(filter(chart.view.holds, places))
+            kept = [place for place in visible_places if place[1] >= min_y]
+            if visible_places:
+                end = max(kept, key=measure) if kept else visible_places[0]
+                ends.append((group[0][0], end))
+    return ends
+
+
+def _list_lone_points(chart: FrontierChart, named_labels: Collection[str]) -> list[tuple[FrontierPoint, Place]]:
+    """Return (point, position) of each decoder's best point where no line has its name; named_labels: left out."""
+    min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
+    methods_with_line = set()
+    for curves, _ in group_curves(chart.frontier):
+        if build_lines(chart, curves):
+            methods_with_line.add(_point_kind(curves[0][0]))
+    lone = []
+    for label, point in chart.best_points.items():
+        is_lone = label not in named_labels and _point_kind(point) not in methods_with_line
+        if is_lone and point.y * chart.unit >= min_y and not _is_at_base(chart, point):
+            lone.append((point, chart.locate(point)))
+    return lone

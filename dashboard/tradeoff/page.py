@@ -919,8 +919,6 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
     is on; None without one
     """
     sweep, points = results.sweep, results.frontier
-    # Settings of Explore have a ring on the chart.
-    explore_decoders = set(decoders.get_decoders().values())
     n_methods = len(set(read_column(points.points, "point.method")))
     toggle = partial(st.toggle, persist_state="session")
     st.session_state.setdefault(settings.PANELS_KEY, settings.get_default(settings.PANELS_KEY))
@@ -937,7 +935,8 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
         estimates=results.estimates,
         is_partial=results.cells.running,
         whole=show_all,
-        current=[each.label for each in sweep.decoders if each in explore_decoders and each != sweep.baseline],
+        # Panels have no rings.
+        current=[] if as_panels else _list_current(sweep),
         opened=opened.system.label,
         exact=results.exact,
         rows=results.rows,
@@ -962,6 +961,12 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
         st.session_state[clicks_key] = picked.clicks
         selection.open_point(picked.clicked)
         st.rerun(scope="fragment")
+
+
+def _list_current(sweep: Sweep) -> list[str]:
+    """Return the labels of the measured settings of Explore, but for the baseline: they have a ring on the chart."""
+    explore_decoders = set(decoders.get_decoders().values())
+    return [each.label for each in sweep.decoders if each in explore_decoders and each != sweep.baseline]
 
 
 def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragged_value: float) -> None:

@@ -79,6 +79,9 @@ def draw_verdict(
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             if not is_complete:
                 st.badge("so far", icon=":material/hourglass_empty:", color="gray")
+            if decision.sure is not None and decision.sure.confirmed and decision.sure.has_notable_gain:
+                # A badge is Markdown, so that the split's name is not in it; the sentences have it.
+                st.badge("Confirmed", icon=":material/check:", color="green")
             if option is not None and option.decoder is not None:
                 _draw_actions(loaded, chart, decision, option.decoder, is_complete)
                 if other_split is not None and decision.confirm_split is None:
@@ -110,7 +113,7 @@ def _draw_lower_share(estimates: OptionEstimates, decision: Decision, share: flo
     # The slider and the line on the chart end at the lowest budget.
     if share < KEPT_SHARE.comfortable_range[0]:
         return
-    why = f"On {visible(decision.confirm_split or '')} the same setting is sure to keep that much."
+    why = "The other split confirms that the same setting keeps that much."
     st.button(
         f"Keep {percent(share)} instead",
         type="primary",

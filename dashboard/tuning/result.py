@@ -168,7 +168,7 @@ def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_shar
                 type="primary",
                 key="tune.lower",
                 on_click=ask_lower_share,
-                help=f"On {visible(tuned.test or '')} the same setting is sure to keep that much.",
+                help="The other split confirms that the same setting keeps that much.",
             )
         _draw_judge_button(loaded, tuned)
         # A choice that the other split denies is not what the page advises.

@@ -245,7 +245,7 @@ def test_sure_setting_that_another_split_denies_is_named_so_at_its_budget(estima
 
 
 def test_legend_names_the_marks_that_a_chart_has(found, estimated_chart):
-    strip, step = "whisker: from what a choice is sure to keep, grey below the budget", "thin step: best of all"
+    strip, step = "whisker: from what a choice is sure to keep, grey below the budget", "grey step: best of all"
     width, shade = "width and opacity: chance to keep the budget", "shade: below the budget"
     assert describe_marks(estimated_chart) == [width, strip, step, shade]
     assert describe_marks(replace(estimated_chart, share=1.05, has_envelope=False)) == [width, shade], "no choice"

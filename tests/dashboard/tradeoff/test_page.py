@@ -168,7 +168,7 @@ def test_the_setting_of_explore_lies_on_its_curve_and_the_set_of_a_point_is_show
     app = measured(**{"explore.mmr.relevance_weight": 0.37})
     drawn = figure(app)
     assert any("relevance_weight=0.37" in label for label in ids(drawn))
-    ring = next(trace for trace in drawn["data"] if trace.get("name") == "current setting")
+    ring = next(trace for trace in drawn["data"] if trace.get("name") == "Explore")
     assert len(ring["x"]) == 2, "MMR and VRSD as they are set in Explore"
     label = next(i for i in ids(figure(app)) if "relevance_weight=0.2" in i)
     app.session_state[selection.OPEN_POINT_KEY] = label
