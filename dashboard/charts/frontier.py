@@ -102,7 +102,7 @@ class FrontierChart:
     is_muted: bool = False  # True to draw every decoder in grey
     is_partial: bool = False  # True while settings are measured: lines of which no chance is known are thin
     has_envelope: bool = True  # False to leave out the best of all decoders together
-    held: str | None = None  # label of the sure setting that stays so at this budget, as another split confirms it
+    pinned: str | None = None  # label of the sure setting that stays so at this budget, as another split confirms it
     is_denied: bool = False  # True if another split does not confirm the sure setting of this budget
 
     @cached_property
@@ -184,7 +184,7 @@ class FrontierChart:
         if self.estimates is None or self.share is None:
             return None
         # with_options=False: the list of all settings takes longest and is not used.
-        return self.estimates.decide(self.share, with_options=False, held=self.held)
+        return self.estimates.decide(self.share, with_options=False, pinned=self.pinned)
 
     def colour(self, point: FrontierPoint) -> str:
         return GREY[self.dark] if self.is_muted else method_style(point.point.method).colour(self.dark)
@@ -426,9 +426,9 @@ def _build_choices(chart: FrontierChart, estimates: OptionEstimates) -> dict[str
     choices, sure_ends, option_of = [], [], dict[int, int]()
     for share in list_budgets():
         pair, ends = [], []
-        # A setting is held at one budget alone.
-        held = chart.held if chart.share is not None and math.isclose(share, chart.share) else None
-        for position in estimates.find_choices(share, held):
+        # A setting is pinned at one budget alone.
+        pinned = chart.pinned if chart.share is not None and math.isclose(share, chart.share) else None
+        for position in estimates.find_choices(share, pinned):
             # Options are numbered as they first appear.
             pair.append(None if position is None else option_of.setdefault(position, len(option_of)))
             end = None if position is None else 100 * find_sure_end(estimates.build_option(position, share))
@@ -851,10 +851,10 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
         if label in chart.current:
             names = [f"{CURRENT_NAME}: {point.name}", CURRENT_NAME]
         candidates.append((names, chart.locate(point), chart.ink))
-    ends = sorted(_list_line_ends(chart), key=lambda end: -end[1][0])
-    for point, place in [*ends, *_list_lone_points(chart, {*named, *(o.label for o in marked if o is not None)})]:
+    ends = sorted(_list_line_ends(chart), key=lambda line_end: -line_end[1][0])
+    for point, end in [*ends, *_list_lone_points(chart, {*named, *(o.label for o in marked if o is not None)})]:
         colour = mix_with_ink(chart.colour(point), chart.ink, INK_SHARE)
-        candidates.append(([format_method(point)], place, colour))
+        candidates.append(([format_method(point)], end, colour))
     marks = [chart.locate(point) for point in chart.frontier.points if not point.dominated]
     marks += _list_line_places(chart)
     font = {"size": 12}
@@ -877,20 +877,20 @@ def _list_line_ends(chart: FrontierChart) -> list[tuple[FrontierPoint, Place]]:
     # The tolerance keeps positions that lie on the line of the smallest acceptable y up to rounding.
     min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
 
-    def measure(place: Place) -> float:
+    def measure(position: Place) -> float:
         """Return a position's distance from the start, in pixels."""
-        return math.dist(chart.view.to_pixels(place), chart.view.to_pixels(start))
+        return math.dist(chart.view.to_pixels(position), chart.view.to_pixels(start))
 
     ends = []
     for curves, _ in group_curves(chart.frontier):
         # Of many curves of a decoder one is drawn, and has the name for all.
         for group in [[curve] for curve in curves] if len(curves) <= MAX_CURVES else [curves]:
-            places = [place for line in build_lines(chart, group) for place in zip(line.x, line.y, strict=True)]
-            visible_places = list(filter(chart.view.holds, places))
-            kept = [place for place in visible_places if place[1] >= min_y]
-            if visible_places:
-                end = max(kept, key=measure) if kept else visible_places[0]
-                ends.append((group[0][0], end))
+            places = list[Place]()
+            for line in build_lines(chart, group):
+                places += filter(chart.view.holds, zip(line.x, line.y, strict=True))
+            if places:
+                feasible = [position for position in places if position[1] >= min_y]
+                ends.append((group[0][0], max(feasible, key=measure, default=places[0])))
     return ends
 
 

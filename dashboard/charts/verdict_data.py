@@ -28,7 +28,7 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
     for share in list_budgets():
         # with_options=False: only the two choices are used, so the list of all settings is not made.
         at_budget = estimates.decide(share, with_options=False)
-        # What another split says holds for the budget that it was asked about, and so does a setting that is held.
+        # What another split says holds for the budget that it was asked about, and so does a setting that is pinned.
         if decision.confirm_split is not None and isclose(share, decision.keep):
             at_budget = decision
         choices, chances, sure_shares = [], [], []

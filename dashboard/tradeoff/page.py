@@ -612,7 +612,7 @@ def _draw_verdict(
         decision = _confirm(loaded, sweep, estimates, decision, other_split)
     chart = FrontierChart(
         frontier=results.frontier, dark=False, share=decision.keep, estimates=estimates, exact=results.exact,
-        held=selection.get_held(),
+        pinned=selection.get_pinned(),
     )  # fmt: skip
     # Both parts of the verdict, above the board and in it, show the same choices at every budget.
     verdict_data = build_verdict_data(estimates, decision, is_dark())
@@ -650,7 +650,7 @@ def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
         sentences.append(f"What counts is the level that is set, grade {level} (Data, Relevant from).")
     if decision.is_pooled and decision.left_out and not decision.is_declared:
         sentences.append("Whether judgements are complete is declared on Data (Judgements).")
-    if selection.get_held() is not None:
+    if selection.get_pinned() is not None:
         sentences.append("The setting is the one of the higher budget, of which another split confirms this one.")
     n_measured = sweep.count_measured(cells.points)
     if n_measured < sweep.n_settings:
@@ -722,7 +722,7 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
 
 def _decide(estimates: OptionEstimates) -> Decision:
     """Decide at the budget that is set, for the setting that stays the sure one there if there is one."""
-    return estimates.decide(selection.get_budget(), held=selection.get_held())
+    return estimates.decide(selection.get_budget(), pinned=selection.get_pinned())
 
 
 def _get_data_key(sweep: Sweep, points: Frontier) -> tuple[Any, ...]:
@@ -806,7 +806,7 @@ def _confirm(
 
     with st.spinner(f"Measuring on {visible(other_split)}"):
         cells = get_or_compute(selection.MEMORY_KEY, ("confirm", confirming.key), measure_choices)
-    return estimates.decide(decision.keep, confirm=cells, held=selection.get_held())
+    return estimates.decide(decision.keep, confirm=cells, pinned=selection.get_pinned())
 
 
 def _compare_settings(
@@ -941,7 +941,7 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
         exact=results.exact,
         rows=results.rows,
         scrub=scrub,
-        held=selection.get_held(),
+        pinned=selection.get_pinned(),
         is_denied=bool(results.decision and results.decision.sure and results.decision.sure.is_denied),
     )
     on_drag = partial(_take_drag, curve, results.labels)

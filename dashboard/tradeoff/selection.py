@@ -23,7 +23,7 @@ START_KEY = "tradeoff.started"
 """Session key: True while a click has asked for decoders to be measured that are still to be listed."""
 CONFIRM_KEY = "tradeoff.confirmed"
 """Session key of the choices that are to be confirmed on another split."""
-HELD_KEY = "tradeoff.held"
+PINNED_KEY = "tradeoff.pinned"
 """Session key of a setting that stays the sure one at a budget, and of that budget; as (label, share)."""
 MEMORY_KEY = "tradeoff.memory"
 """Name of the session's cache of the page's results."""
@@ -103,14 +103,14 @@ def keep_lower_share(estimates: OptionEstimates, decision: Decision, share: floa
     """
     assert decision.sure is not None
     set_budget(share)
-    st.session_state[HELD_KEY] = decision.sure.label, get_budget()
+    st.session_state[PINNED_KEY] = decision.sure.label, get_budget()
     # The same setting was measured there already, so that nothing is chosen by what that split says.
-    ask_to_confirm(estimates.decide(share, with_options=False, held=decision.sure.label))
+    ask_to_confirm(estimates.decide(share, with_options=False, pinned=decision.sure.label))
 
 
-def get_held() -> str | None:
+def get_pinned() -> str | None:
     """Return the label of the setting that stays the sure one at the budget that is set; None for the one that is."""
-    label, share = st.session_state.get(HELD_KEY, (None, None))
+    label, share = st.session_state.get(PINNED_KEY, (None, None))
     return label if share == get_budget() else None
 
 

@@ -29,7 +29,7 @@ from dashboard.session.tradeoff import PICKED_KEY, SHARE_KEY
 from dashboard.tradeoff import selection
 from dashboard.widgets.tables import draw_columns, text_column
 from engine.decoder import Decoder
-from engine.evaluation.decide import OptionEstimates
+from engine.evaluation.decide import OptionEstimates, find_lower_share
 from engine.evaluation.decision import Decision, Option, list_best_options
 from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, FrontierPoint
@@ -92,7 +92,7 @@ def draw_verdict(
                         args=(decision,),
                         help="The choice was made on these queries. Is the budget surely kept on others too?",
                     )
-            if chart.estimates is not None and (share := chart.estimates.find_lower_share(decision)) is not None:
+            if chart.estimates is not None and (share := find_lower_share(chart.estimates, decision)) is not None:
                 _draw_lower_share(chart.estimates, decision, share)
             if request is not None:
                 st.button(
@@ -272,7 +272,7 @@ def draw_best(curves: Frontier, decision: Decision, estimates: OptionEstimates |
     sure = decision.sure
     options = list_best_options(decision.options)
     if sure is not None and sure.label not in read_column(options, "label"):
-        # A setting that is held at this budget is the best one of its decoder.
+        # A setting that is pinned at this budget is the best one of its decoder.
         options = [sure if find_method(option) == find_method(sure) else option for option in options]
     options.sort(key=lambda option: (not option.is_sure, option.is_left_out, -option.gain))
     columns, labels = _build_columns(curves, options, decision, estimates), [option.label for option in options]

@@ -208,7 +208,7 @@ def _draw_frontier(
         has_handles=False,
         is_muted=key == "tune.known",
         is_partial=not is_final,
-        held=None if sure is None else sure.label,
+        pinned=None if sure is None else sure.label,
         is_denied=sure is not None and sure.is_denied,
         has_envelope=False,
         # Curves over other queries than the points' would not pass through them.

@@ -26,6 +26,7 @@ from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.tuning.history import HISTORY_HEADER, PastStudy, read_history
 from engine.evaluation.tuning.objectives import describe_objective
+from engine.evaluation.tuning.tuned import ask_lower_share
 from engine.progress import counted, format_duration
 from engine.stages import spec_of
 from engine.values import digest_of
@@ -95,16 +96,16 @@ def _draw_results(loaded: Loaded, request: TuningRequest, splits: Splits | None)
     # The result of another corpus or other judgements is not shown.
     last = outcomes.get(identify_data(loaded))
     if last is not None:
-        ask_lower_share = partial(_ask_lower_share, loaded, last)
-        return result.draw_result(loaded, last, last.request != request, ask_lower_share)
+        on_lower = partial(_take_lower_share, loaded, last)
+        return result.draw_result(loaded, last, last.request != request, on_lower)
     if splits is not None and request.objective.constrained and (job is None or not job.is_active):
         budget_views.draw_known(loaded, request, splits)
     return None
 
 
-def _ask_lower_share(loaded: Loaded, outcome: TuningOutcome) -> None:
+def _take_lower_share(loaded: Loaded, outcome: TuningOutcome) -> None:
     """Ask a choice for the share that both splits are sure it keeps, here and in the form; for a callback."""
-    tuned = outcome.tuned.with_lower_share()
+    tuned = ask_lower_share(outcome.tuned)
     request = replace(outcome.request, objective=tuned.objective)
     st.session_state[OUTCOMES][identify_data(loaded)] = replace(outcome, request=request, tuned=tuned)
     # The job has the first result, which the page would take over again.

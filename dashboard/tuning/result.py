@@ -40,7 +40,13 @@ from engine.evaluation.sweep.cell import Cell, decoder_from_json
 from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_frame, format_csv
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
 from engine.evaluation.tuning.tune import REPORTED_METRICS
-from engine.evaluation.tuning.tuned import Tuned, compare_on_dev, has_notable_gain, suggest_next_step
+from engine.evaluation.tuning.tuned import (
+    Tuned,
+    compare_on_dev,
+    find_share_to_ask,
+    has_notable_gain,
+    suggest_next_step,
+)
 from engine.stages import methods
 from engine.wording import percent, signed, visible
 
@@ -131,18 +137,18 @@ def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
     for role, option in choices:
         if option is None:
             continue
-        kept = f"{percent(option.share_kept, 1)}, {format_sure_share(option)}"
+        dev_text = f"{percent(option.share_kept, 1)}, {format_sure_share(option)}"
         chance = "" if option.is_sure else f" ({round(100 * option.chance)} in 100 for {decision.budget_text})"
-        cells = [role, option.name, f"{kept}{chance}", f"{signed(100 * option.gain, 0)}%"]
+        cells = [role, option.name, f"{dev_text}{chance}", f"{signed(100 * option.gain, 0)}%"]
         if test is not None:
             cells += _list_test_cells(option)
         colour = STATUS_COLOURS[option.confirmed]
-        tags = [f"<td>{escape(visible(text))}</td>" for text in cells[: len(heads) - 1]]
-        last = f'<td style="color: {colour}">' if test is not None else "<td>"
-        tags += [f"{last}{escape(visible(text))}</td>" for text in cells[len(heads) - 1 :]]
-        rows.append(f"<tr>{''.join(tags)}</tr>")
-    titles = "".join(f'<th scope="col">{escape(visible(title))}</th>' for title in heads)
-    body = f"<thead><tr>{titles}</tr></thead><tbody>{''.join(rows)}</tbody>"
+        *facts, verdict = map(escape, map(visible, cells))
+        # The verdict is the last column where there is one.
+        look = "" if test is None else f' style="color: {colour}"'
+        rows.append(f"<tr><td>{'</td><td>'.join(facts)}</td><td{look}>{verdict}</td></tr>")
+    titles = '</th><th scope="col">'.join(map(escape, map(visible, heads)))
+    body = f'<thead><tr><th scope="col">{titles}</th></tr></thead><tbody>{"".join(rows)}</tbody>'
     return f'{CHOICES_STYLE}<div class="tune-choices"><table>{body}</table></div>'
 
 
@@ -150,9 +156,9 @@ def _list_test_cells(option: Option) -> list[str]:
     """Return what the other split says of a choice: the share that it keeps, its gain, and the verdict; "" unknown."""
     if option.confirmed_share is None or option.confirmed_low is None:
         return ["", "", "not measured"]
-    kept = f"{percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)}"
+    test_text = f"{percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)}"
     gain = "" if option.confirmed_gain is None else f"{signed(100 * option.confirmed_gain, 0)}%"
-    return [kept, gain, option.confirmation]
+    return [test_text, gain, option.confirmation]
 
 
 def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_share: Callable[[], None]) -> None:
@@ -162,7 +168,7 @@ def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_shar
     """
     tuned, decision = outcome.tuned, outcome.tuned.decision
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        if (share := tuned.lower_share) is not None:
+        if (share := find_share_to_ask(tuned)) is not None:
             st.button(
                 f"Keep {percent(share)} instead",
                 type="primary",

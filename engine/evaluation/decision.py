@@ -171,7 +171,7 @@ class Decision(Tabular):
 
     @property
     def warning(self) -> str:
-        """What makes the verdict a weak one: few queries, or no setting with enough judgements; "" for neither."""
+        """Sentence on a weak verdict: few queries, or no setting with enough judgements; "" for neither."""
         if self.options and len(self.left_out) == len(self.options):
             return f"No setting can be chosen: each returns too many documents that nobody judged ({self.judged_text})."
         if self.queries < FEW_QUERIES:

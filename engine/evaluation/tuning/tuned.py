@@ -11,7 +11,7 @@ from engine.decoder import Decoder
 from engine.display import OneLine, describe_means
 from engine.evaluation import statistics
 from engine.evaluation.curve import Curve
-from engine.evaluation.decide import OptionEstimates
+from engine.evaluation.decide import OptionEstimates, find_lower_share
 from engine.evaluation.decision import Decision, describe_confirmation, is_notable
 from engine.evaluation.metrics import METRICS, map_values
 from engine.evaluation.paired import find_complete_queries, format_stage_call, short_names
@@ -208,26 +208,6 @@ class Tuned(OneLine):
         return (*sentences, f"{status_text}: {self.outcome}")
 
     @property
-    def lower_share(self) -> float | None:
-        """Share of the baseline's Recall that both splits are sure the choice keeps, if test denies more; else None."""
-        if self.decision is None or self.estimates is None or self.is_confirmed is not False:
-            return None
-        is_sure = self.decision.sure is not None and self.decision.sure.label == self.chosen.label
-        return self.estimates.find_lower_share(self.decision) if is_sure else None
-
-    def with_lower_share(self) -> "Tuned":
-        """Return the result for `lower_share`: the same choice, of which less is asked; unchanged without one.
-
-        Nothing is chosen anew, so what test has measured of the choice holds.
-        """
-        share = self.lower_share
-        if share is None or self.estimates is None or self.chosen_test is None:
-            return self
-        test_cells = [cell for cell in (self.base_test, *(candidate.test for candidate in self.candidates)) if cell]
-        decision = self.estimates.decide(share, confirm=test_cells, held=self.chosen.label)
-        return replace(self, objective=replace(self.objective, share=share), decision=decision)
-
-    @property
     def reported(self) -> tuple[str, ...]:
         """The sentences on test, on the gap between dev and test, and on what to do next."""
         test_rows = [f"On {self.test}: {statistics.describe_comparison(row)}" for row in _select_winner_rows(self)]
@@ -381,6 +361,30 @@ def compare_on_dev(tuned: Tuned) -> tuple[Comparison, ...]:
     return compare_cells(cells, tuned.base, tuned.objective.metrics, tuned.several, RESAMPLES.default, SEED.default)
 
 
+def find_share_to_ask(tuned: Tuned) -> float | None:
+    """Return the share of the baseline's Recall that both splits are sure the choice keeps, if test denies more."""
+    if tuned.decision is None or tuned.estimates is None or tuned.is_confirmed is not False:
+        return None
+    sure = tuned.decision.sure
+    is_chosen = sure is not None and sure.label == tuned.chosen.label
+    return find_lower_share(tuned.estimates, tuned.decision) if is_chosen else None
+
+
+def ask_lower_share(tuned: Tuned) -> Tuned:
+    """Return the result for the share that both splits are sure of: the same choice, of which less is asked.
+
+    Nothing is chosen anew, so what test has measured of the choice holds. Without such a share it stays as it is.
+    """
+    share = find_share_to_ask(tuned)
+    if share is None or tuned.estimates is None:
+        return tuned
+    test_cells = [tuned.base_test]
+    for candidate in tuned.candidates:
+        test_cells += [] if candidate.test is None else [candidate.test]
+    decision = tuned.estimates.decide(share, confirm=test_cells, pinned=tuned.chosen.label)
+    return replace(tuned, objective=replace(tuned.objective, share=share), decision=decision)
+
+
 def suggest_next_step(tuned: Tuned) -> str:
     """Suggest what to do where no decoder is certain on dev, or test does not confirm it; "" otherwise."""
     if not tuned.several:
@@ -430,7 +434,7 @@ def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
     test_cell, base, suggestions = tuned.chosen_test, tuned.base_test, []
     _, base_means = average_outcome(tuned)
     sure = None if tuned.decision is None else tuned.decision.sure
-    if (share := tuned.lower_share) is not None:
+    if (share := find_share_to_ask(tuned)) is not None:
         suggestions.append(f"ask for a share of {percent(share, 0)}, which it is sure to keep on {tuned.test}")
     metric = RELEVANT if sure is not None else tuned.objective.metrics[-1]
     paired_values = np.stack([test_cell.values[metric], base.values[metric]])
