@@ -40,29 +40,30 @@ def draw_known(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
 
     The tuning chooses on the first split. It opens the second one once, to confirm the choice.
     """
-    chart_column, side_column = pair("tune-before")
-    with chart_column:
-        cells = _find_known_cells(loaded, request, splits)
-        if len(cells) > 1:
-            # Names of splits are not ours: a text is never read as Markdown.
-            # The baseline is no setting that is tried, so the form's count leaves it out too.
-            n_known = sum(cell.label != request.like.label for cell in cells)
-            st.text(visible(f"Measured before on {splits.dev}: {counted(n_known, 'setting')}."))
-            _draw_frontier(cells, request.k, request.objective, None, "tune.known", _find_known_curves(cells[0]))
-        else:
-            st.text(visible(f"Nothing is measured yet on {splits.dev}. Points appear here as they are measured."))
-    with side_column, st.container(border=True):
-        if splits.test is None:
-            st.text("No queries are kept back: the choice will not be confirmed.")
-        else:
-            n_queries = counted(len(splits.queries[splits.test]), "query", "queries")
-            with st.container(horizontal=True, gap="small"):
-                st.markdown(":material/mail:", width="content")
-                st.text(visible(f"{splits.test} · {n_queries} · sealed"), width="content")
-            text = "Opened once, after the choice: what is chosen must be sure to keep the budget there too."
-            if request.every:
-                text += " The other decoders' best settings are shown beside it, and change nothing."
-            st.caption(text)
+    _draw_sealed_split(request, splits)
+    cells = _find_known_cells(loaded, request, splits)
+    if len(cells) > 1:
+        # Names of splits are not ours: a text is never read as Markdown.
+        # The baseline is no setting that is tried, so the form's count leaves it out too.
+        n_known = sum(cell.label != request.like.label for cell in cells)
+        st.text(visible(f"Measured before on {splits.dev}: {counted(n_known, 'setting')}."))
+        _draw_frontier(cells, request.k, request.objective, None, "tune.known", _find_known_curves(cells[0]))
+    else:
+        st.text(visible(f"Nothing is measured yet on {splits.dev}. Points appear here as they are measured."))
+
+
+def _draw_sealed_split(request: TuningRequest, splits: Splits) -> None:
+    """Draw the line on the split that confirms, which a tuning opens once."""
+    if splits.test is None:
+        st.text("No queries are kept back: the choice will not be confirmed.")
+        return
+    n_queries = counted(len(splits.queries[splits.test]), "query", "queries")
+    text = "Opened once, after the choice: what is chosen must be sure to keep the budget there too."
+    if request.every:
+        text += " The other decoders' best settings are shown beside it, and change nothing."
+    with st.container(horizontal=True, gap="small"):
+        st.markdown(":material/mail:", width="content")
+        st.text(visible(f"{splits.test} · {n_queries} · sealed"), width="content", help=text)
 
 
 def draw_so_far(cells: Sequence[Cell], baseline: Cell, request: TuningRequest, n_settings: int) -> None:
