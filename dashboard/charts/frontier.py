@@ -24,7 +24,7 @@ from dashboard.charts.figure import (
     read_column,
     time_axis,
 )
-from dashboard.charts.frontier_layout import Place, Window, compute_window, place_labels, trace_envelope
+from dashboard.charts.frontier_layout import PLOT_PX, Place, Window, compute_window, place_labels, trace_envelope
 from dashboard.charts.palette import DASHES, GREY, GROUNDS, INK, method_style, mix_with_ink, translucent
 from engine.decoder import read_limits
 from engine.evaluation.decision import SURE_CHANCE
@@ -856,7 +856,7 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
         colour = mix_with_ink(chart.colour(point), chart.ink, INK_SHARE)
         candidates.append(([format_method(point)], end, colour))
     marks = [chart.locate(point) for point in chart.frontier.points if not point.dominated]
-    marks += _list_line_places(chart)
+    marks += _list_line_places(chart) + _list_budget_marks(chart)
     font = {"size": 12}
     labels = place_labels([candidate[:2] for candidate in candidates], marks, chart.view)
     for (_, (x, y), colour), placed in zip(candidates, labels, strict=True):
@@ -865,6 +865,22 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
             position = {"x": x, "y": y, "xshift": x_shift, "yshift": y_shift, "xanchor": "center", "yanchor": "middle"}
             look = {"font": font | {"color": colour}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
             figure.add_annotation(text=escape(label_text, 80), showarrow=False, name="label", **position, **look)
+
+
+def _list_budget_marks(chart: FrontierChart) -> list[Place]:
+    """Return positions along the budget's line and along the whiskers, which would strike names through."""
+    (x_low, x_high), (y_low, y_high) = chart.view.x, chart.view.y
+    n_columns, n_rows = (pixels // LINE_STEP_PX for pixels in PLOT_PX)
+    marks = list[Place]()
+    if chart.floor is not None:
+        marks += zip(np.linspace(x_low, x_high, n_columns).tolist(), [chart.floor] * n_columns, strict=True)
+    choices = () if chart.decision is None or not chart.relative else (chart.decision.sure, chart.decision.bet)
+    for option in filter(None, choices):
+        x, _ = _locate_option(chart, option)
+        heights = np.linspace(y_low, y_high, n_rows)
+        is_covered = (heights >= 100 * find_sure_end(option)) & (heights <= 100 * option.high)
+        marks += [(x, y) for y in heights[is_covered].tolist()]
+    return marks
 
 
 def _list_line_ends(chart: FrontierChart) -> list[tuple[FrontierPoint, Place]]:

@@ -61,7 +61,12 @@ CHOICES_STYLE = """<style>.tune-choices { overflow-x: auto }
 .tune-choices table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 .tune-choices :is(th, td) { text-align: left; padding: 3px 20px 3px 0; white-space: nowrap }
 .tune-choices th { font-weight: 400; opacity: .72 }
-.tune-choices td:nth-child(2) { font-weight: 600 }</style>"""
+.tune-choices td:nth-child(2) { font-weight: 600 }
+@media (max-width: 640px) { .tune-choices :is(table, tbody, tr, td) { display: block; white-space: normal; padding: 0 }
+.tune-choices thead { display: none } .tune-choices tr { padding-bottom: 10px }
+.tune-choices td:not([data-title=""])::before { content: attr(data-title) ": "; font-weight: 400; opacity: .72 }
+.tune-choices td:empty { display: none } }</style>"""
+"""On a narrow screen each row is a list of its cells with their titles."""
 SLICES, HEAT_MAP, TABLE = "Slices", "Heat-map", "All settings"
 DELTA_COLUMN = number_column("%+.3f")
 PICKED, REPORTED = "tune.picked", "tune.reported"
@@ -130,6 +135,7 @@ def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
     dev, test, gain = tuned.dev, tuned.test, "Diversity"
     # Without a second split nothing is confirmed, and its columns would be empty.
     heads = ["", "Setting", f"Keeps on {dev}", gain, *([] if test is None else [f"Keeps on {test}", gain, ""])]
+    titles = list(map(escape, map(visible, heads)))
     choices = [("Sure", decision.sure), ("Bet", decision.bet)]
     if decision.sure is None and decision.bet is None:
         choices.append(("Nearest", decision.nearest))
@@ -143,12 +149,14 @@ def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
         if test is not None:
             cells += _list_test_cells(option)
         colour = STATUS_COLOURS[option.confirmed]
-        *facts, verdict = map(escape, map(visible, cells))
         # The verdict is the last column where there is one.
-        look = "" if test is None else f' style="color: {colour}"'
-        rows.append(f"<tr><td>{'</td><td>'.join(facts)}</td><td{look}>{verdict}</td></tr>")
-    titles = '</th><th scope="col">'.join(map(escape, map(visible, heads)))
-    body = f'<thead><tr><th scope="col">{titles}</th></tr></thead><tbody>{"".join(rows)}</tbody>'
+        looks = [""] * (len(cells) - 1) + ["" if test is None else f' style="color: {colour}"']
+        row = ""
+        for title, text, look in zip(titles, map(escape, map(visible, cells)), looks, strict=True):
+            row += f'<td data-title="{title}"{look}>{text}</td>'
+        rows.append(f"<tr>{row}</tr>")
+    head = '</th><th scope="col">'.join(titles)
+    body = f'<thead><tr><th scope="col">{head}</th></tr></thead><tbody>{"".join(rows)}</tbody>'
     return f'{CHOICES_STYLE}<div class="tune-choices"><table>{body}</table></div>'
 
 
