@@ -19,6 +19,7 @@ from dashboard.charts.figure import (
     read_column,
 )
 from dashboard.charts.palette import GREY, INK, method_style
+from engine.evaluation.paired import TIE_TOLERANCE
 from engine.progress import counted
 from engine.wording import signed
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 MIN_GROUP_QUERIES = 10
 """Smaller groups are grey, as their means are uncertain."""
+MIN_GAP_BARS, GAP_SHARE = 4.0, 0.25
+"""Width of the gap for queries without a difference, in bars: the smallest, and as a share of the bars."""
 STRATUM_PX = 30
 """Height for each decoder."""
 ROW_PX, MARGIN_PX = 52, 70
@@ -39,17 +42,22 @@ ROW_PX, MARGIN_PX = 52, 70
 def plot_wins(
     rows: Sequence[QueryDifference], cards: Mapping[str, str], method: str, metric: str, baseline: str, is_dark: bool
 ) -> Figure:
-    """Plot one bar per query: how much a decoder's metric differs from the baseline's, in the given order.
+    """Plot one bar per query that differs: how much a decoder's metric differs from the baseline's, in the given order.
 
-    Bars point up and have the decoder's colour where it gains, else they are grey. method: the decoder's
-    selector, which gives the colour; cards: query → its hover text as HTML. A click on a bar returns its
-    query's id.
+    Bars point up and have the decoder's colour where it gains, else they are grey. Queries without a difference are a
+    gap with their number. method: the decoder's selector, which gives the colour; cards: query → its hover text as
+    HTML. A click on a bar returns its query's id.
     """
     ink_colour, colour = INK.colour(is_dark), method_style(method).colour(is_dark)
-    differences, query_ids = read_column(rows, "difference"), read_column(rows, "query")
+    changed = [row for row in rows if abs(row.difference) > TIE_TOLERANCE]
+    n_same, n_better = len(rows) - len(changed), sum(row.difference > 0 for row in changed)
+    # The gap lies between the better and the worse ones, in whatever order they come.
+    gap = 0.0 if not n_same else max(MIN_GAP_BARS, GAP_SHARE * len(changed))
+    places = [number + (gap if number > n_better else 0.0) for number in range(1, len(changed) + 1)]
+    differences, query_ids = read_column(changed, "difference"), read_column(changed, "query")
     bar_colours = [colour if difference > 0 else GREY[1 - is_dark] for difference in differences]
     figure = new_figure().add_bar(
-        x=list(range(1, len(rows) + 1)),
+        x=places,
         y=differences,
         marker={"color": bar_colours, "line": {"width": 0}},
         customdata=query_ids,
@@ -57,10 +65,12 @@ def plot_wins(
     )
     figure.add_hline(y=0, line=guide(ink_colour, "solid"))
     # The axis is symmetric, so that wins and losses have one scale.
-    max_difference = max(map(abs, differences), default=0.0)
-    figure.update_xaxes(title="queries, from the largest win to the largest loss", showgrid=False)
-    # Most metrics lie between 0 and 1: their axes stay the same for all decoders.
-    y_limit = 1.05 if max_difference <= 1 else 1.05 * max_difference
+    y_limit = 1.08 * max(map(abs, differences), default=1.0)
+    if n_same:
+        text = {"text": f"{n_same:,} the same", "showarrow": False, "font": {"color": ink_colour, "size": 12}}
+        figure.add_annotation(x=n_better + (gap + 1) / 2, y=0, yshift=10, **text)
+    title = "queries that differ, from the largest win to the largest loss"
+    figure.update_xaxes(title=title, showgrid=False, showticklabels=False, range=[0.4, len(changed) + gap + 0.6])
     figure.update_yaxes(title=f"{escape(metric)}, difference to {escape(baseline)}", range=[-y_limit, y_limit])
     return apply_layout(figure, height=300, bargap=0.15, uirevision=f"{method} {metric}")
 

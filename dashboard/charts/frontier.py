@@ -24,8 +24,8 @@ from dashboard.charts.figure import (
     read_column,
     time_axis,
 )
-from dashboard.charts.frontier_layout import Place, Window, compute_window, place_labels, trace_envelope
-from dashboard.charts.palette import DASHES, GREY, GROUNDS, INK, method_style, translucent
+from dashboard.charts.frontier_layout import PLOT_PX, Place, Window, compute_window, place_labels, trace_envelope
+from dashboard.charts.palette import DASHES, GREY, GROUNDS, INK, method_style, mix_with_ink, translucent
 from engine.decoder import read_limits
 from engine.evaluation.decision import SURE_CHANCE
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, compute_floor, select_best_per_method
@@ -48,8 +48,8 @@ MAX_PIECES = 800
 """Pieces of an exact curve that are drawn: more are not visible on a screen."""
 MAX_CURVES = 2
 """Curves of a method that are drawn: of more only the best one is, beside all points."""
-VEIL_OPACITY, STRIP_OPACITY = 0.05, 0.45
-"""Opacity of the area below the budget, the smallest y that a setting must keep, and of the two choices' intervals."""
+VEIL_OPACITY, STRIP_OPACITY = 0.05, 0.9
+"""Opacity of the area below the budget, the smallest y that a setting must keep, and of the two choices' whiskers."""
 SEGMENTS = 20
 """Pieces of an exact curve that have a width of their own."""
 MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY, MIN_DARK_OPACITY = 1.25, 5.0, 0.2, 0.55
@@ -57,14 +57,18 @@ MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY, MIN_DARK_OPACITY = 1.25, 5.0, 0.2, 0.55
 colour that is as pale as on a light one cannot be told from the ground."""
 UNKNOWN_OPACITY = 0.7
 """Opacity of a line of which no chance is known."""
-RING_PX, STRIP_PX = 9, 4
-"""Radius of the ring and half the width of the strip at a choice."""
+RING_PX, STRIP_PX, CAP_PX = 9, 1, 5
+"""Radius of the ring at a choice, and half the widths of its whisker and of the whisker's ends."""
 BUDGET_STEP = 0.005
 """Distance of two budgets, shares of the baseline's y to keep, that can be chosen."""
 ENVELOPE_OPACITY = 0.55
 """Opacity of the envelope, the best y at each x or further right."""
 LINE_STEP_PX = 6
 """Distance of the positions along a line that labels should not cover."""
+INK_SHARE = 0.4
+"""Share of the text's colour in a name that has its decoder's."""
+CURRENT_NAME = "Explore"
+"""Name of the rings around the settings of Explore."""
 OVERLAP_PX = 16
 """Distance below which two symbols overlap."""
 NO_LINES_TEXT = "no lines between points: only measured settings have a time"
@@ -98,6 +102,7 @@ class FrontierChart:
     is_muted: bool = False  # True to draw every decoder in grey
     is_partial: bool = False  # True while settings are measured: lines of which no chance is known are thin
     has_envelope: bool = True  # False to leave out the best of all decoders together
+    pinned: str | None = None  # label of the sure setting that stays so at this budget, as another split confirms it
     is_denied: bool = False  # True if another split does not confirm the sure setting of this budget
 
     @cached_property
@@ -140,12 +145,15 @@ class FrontierChart:
             places += list_curve_places(self)
         base_place = self.locate(self.base) if self.base else places[0]
         floor = self.floor
-        if floor is not None and self.relative:
-            # The window is that of the default share to keep, so that axes stay while a person drags the share above
-            # it.
-            floor = min(floor, 100 * KEPT_SHARE.default)
         if not self.has_handles:
             required += _list_budget_places(self, base_place[0])
+        if floor is None or not self.relative:
+            return compute_window(places, base_place, floor, self.whole, required)
+        # The window is that of the default share to keep, so that axes stay when a person has dragged the share; only a
+        # share whose line would be outside has a window of its own.
+        usual = compute_window(places, base_place, 100 * KEPT_SHARE.default, self.whole, required)
+        if floor > usual.y[0]:
+            return usual
         return compute_window(places, base_place, floor, self.whole, required)
 
     @property
@@ -176,7 +184,7 @@ class FrontierChart:
         if self.estimates is None or self.share is None:
             return None
         # with_options=False: the list of all settings takes longest and is not used.
-        return self.estimates.decide(self.share, with_options=False)
+        return self.estimates.decide(self.share, with_options=False, pinned=self.pinned)
 
     def colour(self, point: FrontierPoint) -> str:
         return GREY[self.dark] if self.is_muted else method_style(point.point.method).colour(self.dark)
@@ -193,8 +201,17 @@ def _list_budget_places(chart: FrontierChart, base_x: float) -> list[Place]:
     choices = () if chart.decision is None or not chart.relative else (chart.decision.sure, chart.decision.bet)
     for option in filter(None, choices):
         x, _ = _locate_option(chart, option)
-        places += [(x, 100 * option.low), (x, 100 * option.high)]
+        places += [(x, 100 * find_sure_end(option)), (x, 100 * option.high)]
     return places
+
+
+def find_sure_end(option: Option) -> float:
+    """Return the lower end of a choice's whisker: the largest share that it is sure to keep, at least 0.
+
+    The rule of the choice has one side. The lower end of a two-sided interval would lie below the budget for settings
+    that are sure to keep it.
+    """
+    return max(0.0, option.sure_share)
 
 
 def _find_comparison(chart: FrontierChart, metric: str, point: FrontierPoint) -> Comparison | None:
@@ -211,8 +228,8 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     """Plot the trade-off: a metric such as Recall upwards, diversity or time to the right.
 
     Each point is a decoder. The likelier it keeps the budget (a share of the baseline's metric), the more opaque is its
-    point, and the wider are the curves there. The recommended settings have a ring, a strip for the interval, and a
-    name. A click on a point returns its decoder's label.
+    point, and the wider are the curves there. The recommended settings have a ring, a whisker from what they surely
+    keep, and a name. A click on a point returns its decoder's label.
     """
     figure, frontier = new_figure(), chart.frontier
     if (envelope := build_envelope(chart)) is not None:
@@ -221,7 +238,7 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     groups = group_curves(frontier)
     for curves, position in sorted(groups, key=lambda group: any(chart.base is curve[0] for curve in group[0])):
         _add_method(figure, chart, curves, position)
-    _add_rings(figure, chart, _select_points(chart, chart.current), "current setting", 17)
+    _add_rings(figure, chart, _select_points(chart, chart.current), CURRENT_NAME, 17)
     _add_opened(figure, chart)
     add_budget(figure, chart)
     add_choices(figure, chart)
@@ -280,9 +297,11 @@ def describe_marks(chart: FrontierChart) -> list[str]:
         parts.append("width and opacity: chance to keep the budget")
     decision = chart.decision
     if decision is not None and chart.relative and (decision.sure or decision.bet):
-        parts.append("strip: 95% interval of what a choice keeps, grey below the budget")
+        parts.append("whisker: from what a choice is sure to keep, grey below the budget")
     if has_envelope_line(chart):
-        parts.append("thin step: best of all")
+        parts.append("grey step: best of all")
+    if any(point.point.label in chart.current for point in chart.frontier.points):
+        parts.append(f"black ring: set in {CURRENT_NAME}")
     return [*parts, "shade: below the budget"] if chart.floor is not None else parts
 
 
@@ -400,32 +419,43 @@ def _build_choices(chart: FrontierChart, estimates: OptionEstimates) -> dict[str
 
     A budget is the share of the baseline's metric that a setting must keep: the sure setting does almost certainly, the
     bet with a moderate chance. For each budget, "choices" has the positions of the sure setting and the bet in
-    "options", None where there is none. "calibrations" has a scale and a shift, by which the browser corrects the
-    scores of lines and points. Student's t distribution with "degrees" degrees of freedom then turns a score into the
-    chance to keep the budget.
+    "options", None where there is none, and "sureEnds" what both are sure to keep. "calibrations" has a scale and a
+    shift, by which the browser corrects the scores of lines and points. Student's t distribution with "degrees" degrees
+    of freedom then turns a score into the chance to keep the budget.
     """
-    choices, calibrations, option_of = [], [], dict[int, int]()
+    choices, sure_ends, option_of = [], [], dict[int, int]()
+    for share in list_budgets():
+        pair, ends = [], []
+        # A setting is pinned at one budget alone.
+        pinned = chart.pinned if chart.share is not None and math.isclose(share, chart.share) else None
+        for position in estimates.find_choices(share, pinned):
+            # Options are numbered as they first appear.
+            pair.append(None if position is None else option_of.setdefault(position, len(option_of)))
+            end = None if position is None else 100 * find_sure_end(estimates.build_option(position, share))
+            ends.append(None if end is None else round(end, 4))
+        choices.append(pair)
+        sure_ends.append(ends)
+    # The share to keep matters for an option's chance and its surely kept share, which are sent by budget: any will do.
+    options = [build_mark(chart, estimates.build_option(position, keep=1.0)) for position in option_of]
+    return {"choices": choices, "sureEnds": sure_ends, "options": options, **build_calibrations(estimates)}
+
+
+def build_calibrations(estimates: OptionEstimates) -> dict[str, Any]:
+    """Build what the browser turns scores into chances with, at every budget that can be dragged to."""
+    calibrations = []
     for share in list_budgets():
         calibration = estimates.calibrate(share)
         calibrations.append([round(calibration.scale, 4), round(calibration.shift, 4)])
-        pair = []
-        for position in estimates.find_choices(share):
-            # Options are numbered as they first appear.
-            pair.append(None if position is None else option_of.setdefault(position, len(option_of)))
-        choices.append(pair)
-    # The share to keep matters for an option's chance alone, which is not drawn: any will do.
-    options = [build_mark(chart, estimates.build_option(position, keep=1.0)) for position in option_of]
     degrees = estimates.losses.degrees
     sure_score = round(float(stdtrit(degrees, SURE_CHANCE)), 6)
-    facts = {"calibrations": calibrations, "degrees": degrees, "sureScore": sure_score}
-    return {"choices": choices, "options": options, **facts}
+    return {"calibrations": calibrations, "degrees": degrees, "sureScore": sure_score}
 
 
 def build_mark(chart: FrontierChart, option: Option) -> dict[str, Any]:
-    """Build the mark of a recommended setting: position, interval of the kept share, colour and name."""
+    """Build the mark of a recommended setting: position, ends of its whisker, colour and name."""
     x, y = _locate_option(chart, option)
     method = option.decoder.select.spec.name if option.decoder is not None else option.label
-    interval = {"low": 100 * option.low, "high": 100 * option.high}
+    interval = {"low": 100 * find_sure_end(option), "high": 100 * option.high}
     look = {"colour": method_style(method).colour(chart.dark), "name": option.name, "method": method}
     return {"x": x, "y": y} | interval | look
 
@@ -446,12 +476,12 @@ def _locate_option(chart: FrontierChart, option: Option) -> Place:
 
 
 def add_choices(figure: Figure, chart: FrontierChart, axes: Mapping[str, str] | None = None) -> None:
-    """Mark the recommended settings, "sure" and "bet", with a ring, a strip for the interval, and a name.
+    """Mark the recommended settings, "sure" and "bet", with a ring, a whisker for what they keep, and a name.
 
     While the budget is dragged the browser draws them itself (budget_level.js). axes: method → number of the axes of
     its panel, which is "" for the first one; None for a single plot
     """
-    # The strips are intervals of the kept share, which only an axis in percent of the baseline has.
+    # The whiskers are of the kept share, which only an axis in percent of the baseline has.
     if chart.estimates is None or chart.decision is None or chart.floor is None or not chart.relative:
         return
     for role, option in (("sure", chart.decision.sure), ("bet", chart.decision.bet)):
@@ -466,6 +496,12 @@ def add_choices(figure: Figure, chart: FrontierChart, axes: Mapping[str, str] | 
         parts = (("kept", middle, mark["high"], mark["colour"]), ("missed", mark["low"], middle, GREY[chart.dark]))
         for part, y0, y1, colour in parts:
             figure.add_shape(type="rect", name=f"{role} {part}", y0=y0, y1=y1, fillcolor=colour, **strip)
+        # A whisker without a grey part ends in the choice's colour.
+        low_colour = GREY[chart.dark] if mark["low"] < middle else mark["colour"]
+        for end, colour in (("high", mark["colour"]), ("low", low_colour)):
+            cap = {"x0": -CAP_PX, "x1": CAP_PX, "y0": -1, "y1": 1, "ysizemode": "pixel", "yanchor": mark[end]}
+            cap |= {"fillcolor": colour, "line": {"width": 0}, "opacity": STRIP_OPACITY}
+            figure.add_shape(type="rect", name=f"{role} {end} end", **place | cap)
         ring = {"x0": -RING_PX, "x1": RING_PX, "y0": -RING_PX, "y1": RING_PX, "ysizemode": "pixel"}
         line = {"color": mark["colour"], "width": 3}
         figure.add_shape(type="circle", name=f"{role} ring", yanchor=mark["y"], line=line, **place | ring)
@@ -755,7 +791,7 @@ def _format_interval(lower_end: float | None, upper_end: float | None) -> str:
 
 
 def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPoint], name: str, ring_px: int) -> None:
-    """Add rings around points, such as "current setting" or "knee", if there are any.
+    """Add rings around points, such as those of Explore, if there are any.
 
     name: of the rings; ring_px: their diameter in pixels
     """
@@ -804,33 +840,94 @@ def _is_at_base(chart: FrontierChart, point: FrontierPoint) -> bool:
 
 
 def _add_labels(figure: Figure, chart: FrontierChart) -> None:
-    """Add names of points, where they overlap nothing: of the open setting, of Explore's settings, of each best point.
+    """Add names, where they overlap nothing: of the open setting, of Explore's settings, of each decoder.
 
-    A decoder's best point has the decoder's name only, without its parameters, as it is not recommended. The two
-    recommended settings are left out, as `add_choices` names them.
+    A decoder has its name at the end of each of its lines, in its colour, or at its best point if it has no line. The
+    two recommended settings are left out, as `add_choices` names them.
     """
     fixed_points = [*chart.system_points, *_select_points(chart, {chart.opened, *chart.current})]
-    # The tolerance keeps points that lie on the line of the smallest acceptable y up to rounding.
-    min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
-    best_points = [p for p in chart.best_points.values() if p.y * chart.unit >= min_y and not _is_at_base(chart, p)]
-    named = {p.point.label: p for p in [*fixed_points, *sorted(best_points, key=lambda p: -p.x)]}
     marked = () if chart.decision is None else (chart.decision.sure, chart.decision.bet)
+    # Label → point.
+    named = {point.point.label: point for point in fixed_points}
     for option in filter(None, marked):
         named.pop(option.label, None)
     candidates, system_labels = [], read_column(chart.system_points, "point.label")
-    fixed_labels = read_column(fixed_points, "point.label")
     for label, point in named.items():
         # The shade below the budget may hide the symbol of another system, so its label repeats the symbol.
         sign = f"{method_style(point.point.method).sign} " if label in system_labels else ""
-        # The shorter name is tried where the full one does not fit.
         names = [sign + point.name, format_method(point)]
-        candidates.append((names if label in fixed_labels else names[1:], chart.locate(point)))
+        if label in chart.current:
+            names = [f"{CURRENT_NAME}: {point.name}", CURRENT_NAME]
+        candidates.append((names, chart.locate(point), chart.ink))
+    ends = sorted(_list_line_ends(chart), key=lambda line_end: -line_end[1][0])
+    for point, end in [*ends, *_list_lone_points(chart, {*named, *(o.label for o in marked if o is not None)})]:
+        colour = mix_with_ink(chart.colour(point), chart.ink, INK_SHARE)
+        candidates.append(([format_method(point)], end, colour))
     marks = [chart.locate(point) for point in chart.frontier.points if not point.dominated]
-    marks += _list_line_places(chart)
-    font = {"font": {"color": chart.ink, "size": 12}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
-    labels = place_labels(candidates, marks, chart.view)
-    for (_, (x, y)), placed in zip(candidates, labels, strict=True):
+    marks += _list_line_places(chart) + _list_budget_marks(chart)
+    font = {"size": 12}
+    labels = place_labels([candidate[:2] for candidate in candidates], marks, chart.view)
+    for (_, (x, y), colour), placed in zip(candidates, labels, strict=True):
         if placed is not None:
             label_text, (x_shift, y_shift) = placed
             position = {"x": x, "y": y, "xshift": x_shift, "yshift": y_shift, "xanchor": "center", "yanchor": "middle"}
-            figure.add_annotation(text=escape(label_text, 80), showarrow=False, name="label", **position, **font)
+            look = {"font": font | {"color": colour}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
+            figure.add_annotation(text=escape(label_text, 80), showarrow=False, name="label", **position, **look)
+
+
+def _list_budget_marks(chart: FrontierChart) -> list[Place]:
+    """Return positions along the budget's line and along the whiskers, which would strike names through."""
+    (x_low, x_high), (y_low, y_high) = chart.view.x, chart.view.y
+    n_columns, n_rows = (pixels // LINE_STEP_PX for pixels in PLOT_PX)
+    marks = list[Place]()
+    if chart.floor is not None:
+        marks += zip(np.linspace(x_low, x_high, n_columns).tolist(), [chart.floor] * n_columns, strict=True)
+    choices = () if chart.decision is None or not chart.relative else (chart.decision.sure, chart.decision.bet)
+    for option in filter(None, choices):
+        x, _ = _locate_option(chart, option)
+        heights = np.linspace(y_low, y_high, n_rows)
+        is_covered = (heights >= 100 * find_sure_end(option)) & (heights <= 100 * option.high)
+        marks += [(x, y) for y in heights[is_covered].tolist()]
+    return marks
+
+
+def _list_line_ends(chart: FrontierChart) -> list[tuple[FrontierPoint, Place]]:
+    """Return (a point of a line, the end of the line) of each line that is drawn.
+
+    The end is the visible position within the budget that is farthest from where lines begin, at the baseline; of a
+    line without one it is the first visible position.
+    """
+    start = (chart.view.x[0], chart.view.y[1]) if chart.base is None else chart.locate(chart.base)
+    # The tolerance keeps positions that lie on the line of the smallest acceptable y up to rounding.
+    min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
+
+    def measure(position: Place) -> float:
+        """Return a position's distance from the start, in pixels."""
+        return math.dist(chart.view.to_pixels(position), chart.view.to_pixels(start))
+
+    ends = []
+    for curves, _ in group_curves(chart.frontier):
+        # Of many curves of a decoder one is drawn, and has the name for all.
+        for group in [[curve] for curve in curves] if len(curves) <= MAX_CURVES else [curves]:
+            places = list[Place]()
+            for line in build_lines(chart, group):
+                places += filter(chart.view.holds, zip(line.x, line.y, strict=True))
+            if places:
+                feasible = [position for position in places if position[1] >= min_y]
+                ends.append((group[0][0], max(feasible, key=measure, default=places[0])))
+    return ends
+
+
+def _list_lone_points(chart: FrontierChart, named_labels: Collection[str]) -> list[tuple[FrontierPoint, Place]]:
+    """Return (point, position) of each decoder's best point where no line has its name; named_labels: left out."""
+    min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
+    methods_with_line = set()
+    for curves, _ in group_curves(chart.frontier):
+        if build_lines(chart, curves):
+            methods_with_line.add(_point_kind(curves[0][0]))
+    lone = []
+    for label, point in chart.best_points.items():
+        is_lone = label not in named_labels and _point_kind(point) not in methods_with_line
+        if is_lone and point.y * chart.unit >= min_y and not _is_at_base(chart, point):
+            lone.append((point, chart.locate(point)))
+    return lone

@@ -109,3 +109,11 @@ def translucent(colour: str, opacity: float) -> str:
     """Return a colour of the palette (#RRGGBB) with an opacity."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {opacity})"
+
+
+def mix_with_ink(colour: str, ink: str, ink_share: float) -> str:
+    """Return a colour of the palette (#RRGGBB) mixed with the text's: letters in pale colours cannot be read."""
+    mixed = []
+    for i in (1, 3, 5):
+        mixed.append(round((1 - ink_share) * int(colour[i : i + 2], 16) + ink_share * int(ink[i : i + 2], 16)))
+    return "#{:02X}{:02X}{:02X}".format(*mixed)

@@ -19,6 +19,7 @@ from dashboard.charts.card_labels import (
 )
 from dashboard.charts.figure import TIMES
 from dashboard.charts.frontier import (
+    CAP_PX,
     DENIED_ROLE,
     MAX_CURVES,
     RING_PX,
@@ -37,6 +38,7 @@ from dashboard.charts.frontier import (
 )
 from dashboard.charts.frontier_layout import Box, Place, convex_hull
 from dashboard.charts.palette import GREY, SANS_FONTS, Style, method_style
+from dashboard.charts.verdict_data import format_sure_share
 from engine.evaluation.decision import BET_CHANCE, Decision, Option, describe_confirmation
 from engine.evaluation.frontier import TIME_AXIS, FrontierPoint
 from engine.evaluation.metrics import title_of
@@ -121,8 +123,11 @@ def _add_headline(svg: Element, card: VerdictCard) -> None:
     """
     sure, second_colour, sentences = card.decision.sure, QUIET, list(card.headline[:2])
     if sure is not None and sure.is_denied:
-        second_colour, sentences[1:] = WARNING, [f"{_describe_confirmation(sure, card.decision)}."]
+        second_colour, sentences[1:] = WARNING, [f"{text}." for text in _describe_confirmation(sure, card.decision)[:1]]
     lines, width = list(map(_clean, sentences)), CARD_WIDTH - 2 * CARD_MARGIN
+    # A first sentence that is too long for a line takes the second one's room, unless that is a warning.
+    if lines and second_colour == QUIET and estimate_width(lines[0], HEADLINE_SIZES[1], is_bold=True) > width:
+        second_colour, lines = INK, _wrap_in_two(lines[0], HEADLINE_SIZES[1], width)
     font_size = min((_fit_size(line, HEADLINE_SIZES, width, is_bold=True) for line in lines), default=0)
     # A single line is in the middle of the room for two.
     top = HEADLINE_TOP + (HEADLINE_LINE / 2 if len(lines) == 1 else 0)
@@ -130,6 +135,14 @@ def _add_headline(svg: Element, card: VerdictCard) -> None:
         colour = second_colour if number else INK
         line = _fit_text(line, font_size, width, is_bold=True)
         _add_text(svg, CARD_MARGIN, top + HEADLINE_LINE * number, line, font_size, colour, weight="700")
+
+
+def _wrap_in_two(text: str, font_size: float, width: float) -> list[str]:
+    """Wrap a text into two lines at its last space that fits; the second line is as long as it is."""
+    fitting = text
+    while " " in fitting and estimate_width(fitting, font_size, is_bold=True) > width:
+        fitting = fitting.rpartition(" ")[0]
+    return [fitting, text[len(fitting) :].strip()] if fitting and fitting != text else [text]
 
 
 def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top: float) -> None:
@@ -140,9 +153,9 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
     decision, width = card.decision, SIDE_RIGHT - SIDE_LEFT
     colour, symbol = _style_option(option)
     _add_rect(svg, (SIDE_LEFT, SIDE_RIGHT, top, top + 3), colour)
-    confirmation = _describe_confirmation(option, decision)
+    confirmations = _describe_confirmation(option, decision)
     # With a line more, the others move closer together.
-    top -= 4 if confirmation else 0
+    top -= 4 if confirmations else 0
     role_name = _name_role(role, option)
     _add_text(svg, SIDE_LEFT, top + 26, role_name.capitalize(), FACT_SIZE, QUIET)
     name_left = SIDE_LEFT + max(48, 12 + estimate_width(role_name, FACT_SIZE))
@@ -161,11 +174,12 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
         square_left, square_top = SIDE_LEFT + pitch * column, top + 59 + pitch * row
         fill = colour if number < n_kept else FAINT
         _add_rect(svg, (square_left, square_left + pitch - 2, square_top, square_top + pitch - 2), fill)
-    interval = f"interval {percent(option.low)} to {percent(option.high)}"
-    chance = f"chance to keep {decision.budget_text}: {n_kept} in {N_SQUARES} · {interval}"
+    chance = f"chance to keep {decision.budget_text}: {n_kept} in {N_SQUARES} · {format_sure_share(option)}"
     _add_text(svg, SIDE_LEFT, top + 92, _fit_text(chance, SMALL_SIZE, width), SMALL_SIZE, QUIET)
-    if confirmation:
-        _add_text(svg, SIDE_LEFT, top + 110, _fit_text(confirmation, SMALL_SIZE, width), SMALL_SIZE)
+    if confirmations:
+        fitting = (text for text in confirmations if estimate_width(text, SMALL_SIZE) <= width)
+        confirmation = next(fitting, _fit_text(confirmations[-1], SMALL_SIZE, width))
+        _add_text(svg, SIDE_LEFT, top + 110, confirmation, SMALL_SIZE)
 
 
 def _name_role(role: str, option: Option) -> str:
@@ -238,17 +252,19 @@ def _describe_origin(decision: Decision) -> str:
     return f"{origin}, measured on {decision.confirm_queries:,} of {decision.confirm_split}"
 
 
-def _describe_confirmation(option: Option, decision: Decision) -> str:
-    """Say what the other split says of a recommended setting; "" if it was not measured there."""
+def _describe_confirmation(option: Option, decision: Decision) -> list[str]:
+    """Say what the other split says of a recommended setting, in full and ever shorter; [] if unmeasured there."""
     if option.confirmed_share is None or option.confirmed_low is None:
-        return ""
+        return []
     facts = bool(option.confirmed), option.confirmed_gain, option.confirmed_gain_low
     verdict = describe_confirmation(*facts, decision.confirm_split or "")
     bound = f"{percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)}"
-    gain = "" if option.confirmed_gain is None else f", {_format_gain(option.confirmed_gain, decision)}"
+    full_text = f"{verdict[:1].upper()}{verdict[1:]}: {bound}"
     # A gain that the verdict names is not said twice.
-    gain = gain if not option.confirmed or option.has_notable_gain else ""
-    return f"{verdict[:1].upper()}{verdict[1:]}: {bound}{gain}"
+    if option.confirmed_gain is None or (option.confirmed and not option.has_notable_gain):
+        return [full_text]
+    gain = _format_gain(option.confirmed_gain, decision)
+    return [f"{full_text}, {gain}", f"{full_text}, {gain.split()[0]}", full_text]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,13 +347,13 @@ class _CardFrontier:
             self.obstacles.append(pill)
 
     def draw_choice(self, role: str, option: Option) -> None:
-        """Draw the ring of one of the two recommended settings, and a strip for the interval of its metric.
+        """Draw the ring of one of the two recommended settings, and a whisker from what it surely keeps.
 
-        role: the text of its label. The part of the strip below the budget (the value to keep) is grey.
+        role: the text of its label. The part of the whisker below the budget (the value to keep) is grey.
         """
         mark, floor = build_mark(self.chart, option), self.chart.floor or 0.0
         x, y = self.to_card((mark["x"], mark["y"]))
-        # The interval is divided at the budget; one that lies on one side of it has one part of length 0.
+        # The whisker is divided at the budget; one that lies on one side of it has one part of length 0.
         middle = min(max(floor, mark["low"]), mark["high"])
         parts = ((middle, mark["high"], mark["colour"]), (mark["low"], middle, GREY[False]))
         for low, high, colour in parts:
@@ -345,6 +361,13 @@ class _CardFrontier:
             box = x - STRIP_PX, x + STRIP_PX, top, bottom
             _add_rect(self.plot, box, colour, opacity=f"{STRIP_OPACITY}")
             self.add_marks(_sample([(x, top), (x, bottom)]), STRIP_OPACITY)
+        low_colour = GREY[False] if mark["low"] < middle else mark["colour"]
+        for end, colour in (("high", mark["colour"]), ("low", low_colour)):
+            end_y = self.to_card((mark["x"], mark[end]))[1]
+            if _is_inside((x, end_y)):
+                _add_line(self.plot, [(x - CAP_PX, end_y), (x + CAP_PX, end_y)], colour, 2 * STRIP_PX)
+        if not _is_inside((x, y)):
+            return
         _add_circle(self.svg, (x, y), RING_PX, fill="none", stroke=mark["colour"], width=3)
         _add_circle(self.svg, (x, y), 3.5, fill=mark["colour"])
         # Labels keep off the ring and 3 pixels around it.
@@ -453,7 +476,7 @@ def _add_axes(svg: Element, chart: FrontierChart, budget_text: str, to_card: Cal
     x_text = f"← {x_title}" if is_time else f"{x_title} →"
     _add_text(svg, RIGHT, BOTTOM + 42, _fit_text(x_text, SMALL_SIZE, 210), SMALL_SIZE, QUIET, anchor="end")
     _add_text(svg, CARD_MARGIN, TOP - 14, _fit_text(f"{y_title} ↑", SMALL_SIZE, 600), SMALL_SIZE, QUIET)
-    legend = f"Line width: chance to keep {budget_text}. Strip: 95% CI."
+    legend = f"Line width: chance to keep {budget_text}. Whisker: from what is sure."
     _add_text(svg, CARD_MARGIN, BOTTOM + 42, legend, SMALL_SIZE, QUIET)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from math import isclose
+from math import floor, isclose
 from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.frontier import BUDGET_STEP, list_budgets
+from dashboard.charts.frontier import BUDGET_STEP, find_sure_end, list_budgets
 from dashboard.charts.palette import method_look
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS
 from engine.evaluation.metrics import title_of
@@ -28,10 +28,10 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
     for share in list_budgets():
         # with_options=False: only the two choices are used, so the list of all settings is not made.
         at_budget = estimates.decide(share, with_options=False)
-        # What another split says holds for the budget that it was asked about.
+        # What another split says holds for the budget that it was asked about, and so does a setting that is pinned.
         if decision.confirm_split is not None and isclose(share, decision.keep):
             at_budget = decision
-        choices, chances = [], []
+        choices, chances, sure_shares = [], [], []
         for option in (at_budget.sure, at_budget.bet):
             if option is not None and option.label not in option_numbers:
                 # A setting is sent once, whatever budgets it is a choice for: these refer to it by number.
@@ -39,8 +39,10 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
                 options.append(_describe_option(option, decision))
             choices.append(None if option is None else option_numbers[option.label])
             chances.append(None if option is None else round(option.chance, 4))
+            sure_shares.append(None if option is None else format_sure_share(option))
         sentences = list(map(visible, list_headlines(at_budget)))
-        budgets.append({"sentences": sentences, "choices": choices, "chances": chances})
+        budget = {"sentences": sentences, "choices": choices, "chances": chances, "sureShares": sure_shares}
+        budgets.append(budget)
     return {
         "budget": 100 * decision.keep,
         "low": 100 * KEPT_SHARE.comfortable_range[0],
@@ -77,9 +79,25 @@ def _describe_option(option: Option, decision: Decision) -> dict[str, str]:
     # A gain of time is less of it.
     gain = f"−{percent(option.gain)} time" if decision.objective == TIME_AXIS else f"+{percent(option.gain)} {name}"
     facts = f"{gain} · {percent(option.share_kept, 1)} of {decision.baseline}'s "
-    facts += f"{title_of(decision.metric)} (interval {percent(option.low)} to {percent(option.high)})"
+    facts += title_of(decision.metric)
     texts = {"label": option.label, "name": visible(option.name), "facts": visible(facts)}
+    texts["interval"] = format_two_sided(option)
     return method_look(find_method(option), "") | texts
+
+
+def format_sure_share(option: Option) -> str:
+    """Format the largest share that an option is sure to keep, "at least 95.2%".
+
+    It is the bound by which the choice is made: for a sure setting it is never below the budget. It is rounded down, as
+    a larger share is not sure.
+    """
+    # The small number saves a share that lies a rounding below.
+    return f"at least {percent(floor(1000 * find_sure_end(option) + 1e-6) / 1000, 1)}"
+
+
+def format_two_sided(option: Option) -> str:
+    """Format the two-sided interval of the share that an option keeps, which is no bound of the choice."""
+    return f"95% interval with two sides: {percent(option.low, 1)} to {percent(option.high, 1)}"
 
 
 def find_method(option: Option) -> str:

@@ -611,8 +611,9 @@ def _draw_verdict(
     if other_split is not None and selection.is_asked_to_confirm(decision):
         decision = _confirm(loaded, sweep, estimates, decision, other_split)
     chart = FrontierChart(
-        frontier=results.frontier, dark=False, share=decision.keep, estimates=estimates, exact=results.exact
-    )
+        frontier=results.frontier, dark=False, share=decision.keep, estimates=estimates, exact=results.exact,
+        pinned=selection.get_pinned(),
+    )  # fmt: skip
     # Both parts of the verdict, above the board and in it, show the same choices at every budget.
     verdict_data = build_verdict_data(estimates, decision, is_dark())
     runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
@@ -649,6 +650,8 @@ def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
         sentences.append(f"What counts is the level that is set, grade {level} (Data, Relevant from).")
     if decision.is_pooled and decision.left_out and not decision.is_declared:
         sentences.append("Whether judgements are complete is declared on Data (Judgements).")
+    if selection.get_pinned() is not None:
+        sentences.append("The setting is the one of the higher budget, of which another split confirms this one.")
     n_measured = sweep.count_measured(cells.points)
     if n_measured < sweep.n_settings:
         sentences.append(f"{n_measured:,} of {sweep.n_settings:,} settings are measured so far.")
@@ -713,8 +716,13 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
         sweep=sweep, cells=cells, frontier=points, exact=exact, base=base, estimates=estimates,
         rows=_compare_settings(sweep, cells, points, base, None if refusal else cells.model),
         systems={**decoders_by_label, **runs_by_label},
-        decision=None if estimates is None else estimates.decide(selection.get_budget()), refusal=refusal,
+        decision=None if estimates is None else _decide(estimates), refusal=refusal,
     )  # fmt: skip
+
+
+def _decide(estimates: OptionEstimates) -> Decision:
+    """Decide at the budget that is set, for the setting that stays the sure one there if there is one."""
+    return estimates.decide(selection.get_budget(), pinned=selection.get_pinned())
 
 
 def _get_data_key(sweep: Sweep, points: Frontier) -> tuple[Any, ...]:
@@ -798,7 +806,7 @@ def _confirm(
 
     with st.spinner(f"Measuring on {visible(other_split)}"):
         cells = get_or_compute(selection.MEMORY_KEY, ("confirm", confirming.key), measure_choices)
-    return estimates.decide(decision.keep, confirm=cells)
+    return estimates.decide(decision.keep, confirm=cells, pinned=selection.get_pinned())
 
 
 def _compare_settings(
@@ -911,8 +919,6 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
     is on; None without one
     """
     sweep, points = results.sweep, results.frontier
-    # Settings of Explore have a ring on the chart.
-    explore_decoders = set(decoders.get_decoders().values())
     n_methods = len(set(read_column(points.points, "point.method")))
     toggle = partial(st.toggle, persist_state="session")
     st.session_state.setdefault(settings.PANELS_KEY, settings.get_default(settings.PANELS_KEY))
@@ -929,11 +935,13 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
         estimates=results.estimates,
         is_partial=results.cells.running,
         whole=show_all,
-        current=[each.label for each in sweep.decoders if each in explore_decoders and each != sweep.baseline],
+        # Panels have no rings.
+        current=[] if as_panels else _list_current(sweep),
         opened=opened.system.label,
         exact=results.exact,
         rows=results.rows,
         scrub=scrub,
+        pinned=selection.get_pinned(),
         is_denied=bool(results.decision and results.decision.sure and results.decision.sure.is_denied),
     )
     on_drag = partial(_take_drag, curve, results.labels)
@@ -955,6 +963,12 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
         st.rerun(scope="fragment")
 
 
+def _list_current(sweep: Sweep) -> list[str]:
+    """Return the labels of the measured settings of Explore, but for the baseline: they have a ring on the chart."""
+    explore_decoders = set(decoders.get_decoders().values())
+    return [each.label for each in sweep.decoders if each in explore_decoders and each != sweep.baseline]
+
+
 def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragged_value: float) -> None:
     """Store what was dragged on the chart, the budget's line or the dot on a curve; for a callback.
 
@@ -963,7 +977,7 @@ def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragge
     point is opened.
     """
     if control_name == "level":
-        st.session_state[settings.SHARE_KEY] = round(dragged_value / 100, 3)
+        selection.set_budget(dragged_value / 100)
     elif curve is not None:
         label = curve.make_decoder(dragged_value).label
         if label in labels:

@@ -10,6 +10,7 @@ from dashboard.services.sweeps import Sweep
 from dashboard.session.judging import JUDGE, JudgingRequest, set_request
 from dashboard.session.tradeoff import OPEN_POINT_KEY, PICKED_KEY, SCRUBBED_KEY, SHARE_KEY
 from engine.decoder import Decoder
+from engine.evaluation.decide import OptionEstimates
 from engine.evaluation.decision import Decision
 from engine.evaluation.frontier import KEPT_SHARE, Frontier, FrontierPoint
 from engine.evaluation.runs import RankedRun
@@ -22,6 +23,8 @@ START_KEY = "tradeoff.started"
 """Session key: True while a click has asked for decoders to be measured that are still to be listed."""
 CONFIRM_KEY = "tradeoff.confirmed"
 """Session key of the choices that are to be confirmed on another split."""
+PINNED_KEY = "tradeoff.pinned"
+"""Session key of a setting that stays the sure one at a budget, and of that budget; as (label, share)."""
 MEMORY_KEY = "tradeoff.memory"
 """Name of the session's cache of the page's results."""
 Ends = tuple[float | None, float | None]
@@ -93,6 +96,24 @@ def is_asked_to_confirm(decision: Decision) -> bool:
     return bool(st.session_state.get(CONFIRM_KEY) == _list_choices(decision))
 
 
+def keep_lower_share(estimates: OptionEstimates, decision: Decision, share: float) -> None:
+    """Ask the sure setting for a lower share, which another split confirms that it keeps; for a callback.
+
+    decision: on a higher share, which that split denies
+    """
+    assert decision.sure is not None
+    set_budget(share)
+    st.session_state[PINNED_KEY] = decision.sure.label, get_budget()
+    # The same setting was measured there already, so that nothing is chosen by what that split says.
+    ask_to_confirm(estimates.decide(share, with_options=False, pinned=decision.sure.label))
+
+
+def get_pinned() -> str | None:
+    """Return the label of the setting that stays the sure one at the budget that is set; None for the one that is."""
+    label, share = st.session_state.get(PINNED_KEY, (None, None))
+    return label if share == get_budget() else None
+
+
 def _list_choices(decision: Decision) -> tuple[str, ...]:
     """Return what a confirmation is about: the split and the labels of both choices."""
     return (decision.split, *(option.label for option in (decision.sure, decision.bet) if option is not None))
@@ -107,6 +128,12 @@ def get_budget() -> float:
     """Return the budget: the share of the baseline's value on the y axis that a setting has to keep."""
     share: float = st.session_state.get(SHARE_KEY, KEPT_SHARE.default)
     return share
+
+
+def set_budget(share: float) -> None:
+    """Set the budget, the share of the baseline's value on the y axis that a setting has to keep."""
+    # Three decimals are half percents; without rounding 94.5 / 100 would be another budget than 0.945.
+    st.session_state[SHARE_KEY] = round(share, 3)
 
 
 def measure_run(run: RankedRun, sweep: Sweep) -> Cell | None:

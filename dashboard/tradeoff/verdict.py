@@ -6,10 +6,17 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from dashboard.charts.frontier import BUDGET_STEP, FrontierChart
+from dashboard.charts.figure import read_column
+from dashboard.charts.frontier import BUDGET_STEP, FrontierChart, build_calibrations
 from dashboard.charts.palette import method_look
 from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, VerdictCard, build_verdict_svg
-from dashboard.charts.verdict_data import describe_denied_role, find_method, list_headlines
+from dashboard.charts.verdict_data import (
+    describe_denied_role,
+    find_method,
+    format_sure_share,
+    format_two_sided,
+    list_headlines,
+)
 from dashboard.components import vendor
 from dashboard.components.live_plot import is_available, is_dark
 from dashboard.components.picture import draw_svg
@@ -22,7 +29,7 @@ from dashboard.session.tradeoff import PICKED_KEY, SHARE_KEY
 from dashboard.tradeoff import selection
 from dashboard.widgets.tables import draw_columns, text_column
 from engine.decoder import Decoder
-from engine.evaluation.decide import OptionEstimates
+from engine.evaluation.decide import OptionEstimates, find_lower_share
 from engine.evaluation.decision import Decision, Option, list_best_options
 from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, FrontierPoint
@@ -64,12 +71,17 @@ def draw_verdict(
         else:
             for sentence in list_headlines(decision):
                 st.text(visible(sentence))
+        if decision.warning:
+            st.warning(visible(decision.warning), icon=":material/warning:")
         # The sure setting keeps the required share of the baseline's metric almost certainly. Without one it is the
         # bet, which keeps it with a moderate chance.
         option = decision.sure or decision.bet
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             if not is_complete:
                 st.badge("so far", icon=":material/hourglass_empty:", color="gray")
+            if decision.sure is not None and decision.sure.confirmed and decision.sure.has_notable_gain:
+                # A badge is Markdown, so that the split's name is not in it; the sentences have it.
+                st.badge("Confirmed", icon=":material/check:", color="green")
             if option is not None and option.decoder is not None:
                 _draw_actions(loaded, chart, decision, option.decoder, is_complete)
                 if other_split is not None and decision.confirm_split is None:
@@ -80,6 +92,8 @@ def draw_verdict(
                         args=(decision,),
                         help="The choice was made on these queries. Is the budget surely kept on others too?",
                     )
+            if chart.estimates is not None and (share := find_lower_share(chart.estimates, decision)) is not None:
+                _draw_lower_share(chart.estimates, decision, share)
             if request is not None:
                 st.button(
                     f"Judge the {request.n_missing:,} missing",
@@ -92,6 +106,22 @@ def draw_verdict(
             # The sentences after the headlines say on which queries it was chosen and confirmed.
             origin_sentences = decision.sentences[len(list_headlines(decision)) :]
             st.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))), help=SCOPE_HELP)
+
+
+def _draw_lower_share(estimates: OptionEstimates, decision: Decision, share: float) -> None:
+    """Draw the button that asks the denied choice for the share that the other split is sure it keeps."""
+    # The slider and the line on the chart end at the lowest budget.
+    if share < KEPT_SHARE.comfortable_range[0]:
+        return
+    why = "The other split confirms that the same setting keeps that much."
+    st.button(
+        f"Keep {percent(share)} instead",
+        type="primary",
+        key="tradeoff.lower",
+        on_click=selection.keep_lower_share,
+        args=(estimates, decision, share),
+        help=why,
+    )
 
 
 def _draw_scope(all_seconds: float) -> str:
@@ -195,19 +225,31 @@ def shorten_headlines(decision: Decision) -> tuple[str, ...]:
             if option is not None:
                 sentence = sentence.replace(f": {option.name}.", ".").replace(f", {option.name},", "")
         sentences.append(sentence.removeprefix("You can be ").replace(" and be sure to", " and sure to"))
+    sure = decision.sure
+    if sure is not None and sure.is_denied:
+        # The card's second line says what the other split says.
+        where, _, rest = list_headlines(decision)[0].partition(f" {sure.name} ")
+        sentences[0] = f"{where}: {rest.removeprefix('is ').partition('; on ')[0]}."
     return tuple(sentences)
 
 
 def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
     """Draw the slider of the budget, the share of the baseline's y that a setting must keep.
 
-    A person can set the budget here, or by dragging its line in the chart.
+    A person can set the budget here, or by dragging its line in the chart: either follows the other in the browser.
     """
     # A drag in the chart writes the same key of the browser session. The first value is written there too: Streamlit
     # warns of a widget with both a default and a value in its session.
     st.session_state.setdefault(SHARE_KEY, KEPT_SHARE.default)
+    title = f"Keep at least this share of {baseline.name}'s {title_of(curves.y)}"
+    if is_available():
+        low, high = KEPT_SHARE.comfortable_range
+        ends = {"low": 100 * low, "high": 100 * high, "step": 100 * BUDGET_STEP}
+        data = {"part": "budget", "title": visible(title), "budget": 100 * st.session_state[SHARE_KEY], **ends}
+        vendor.draw_view("verdict", "tradeoff.budget", data, {"budget": _take_budget})
+        return
     st.slider(
-        f"Keep at least this share of {baseline.name}'s {title_of(curves.y)}",
+        title,
         *KEPT_SHARE.comfortable_range,
         step=BUDGET_STEP,
         key=SHARE_KEY,
@@ -216,13 +258,22 @@ def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
     )
 
 
+def _take_budget(percentage: float) -> None:
+    """Store the budget that was set by the slider; for a callback."""
+    selection.set_budget(percentage / 100)
+
+
 def draw_best(curves: Frontier, decision: Decision, estimates: OptionEstimates | None) -> None:
     """Draw a row per decoder at its best setting; a click on a row opens the setting beside the chart.
 
     Settings that surely keep the budget come first, then the others, each by falling gain, and last those of which too
     few documents are judged. estimates: of the settings that the decision is on
     """
+    sure = decision.sure
     options = list_best_options(decision.options)
+    if sure is not None and sure.label not in read_column(options, "label"):
+        # A setting that is pinned at this budget is the best one of its decoder.
+        options = [sure if find_method(option) == find_method(sure) else option for option in options]
     options.sort(key=lambda option: (not option.is_sure, option.is_left_out, -option.gain))
     columns, labels = _build_columns(curves, options, decision, estimates), [option.label for option in options]
     looks = [method_look(find_method(option), "") for option in options]
@@ -230,15 +281,30 @@ def draw_best(curves: Frontier, decision: Decision, estimates: OptionEstimates |
         table_rows = []
         for position, (label, look) in enumerate(zip(labels, looks, strict=True)):
             cells = [visible(texts[position]) for texts, _ in columns.values()]
-            table_rows.append({"label": label, "look": look, "cells": cells})
+            row = {"label": label, "look": look, "cells": cells, "interval": format_two_sided(options[position])}
+            table_rows.append(row | {"keep": _read_losses(options[position], estimates)})
         titles = [{"title": title, "help": help_text} for title, (_, help_text) in columns.items()]
         data = {"part": "table", "columns": titles, "rows": table_rows, "dark": is_dark()}
+        data |= {"budget": 100 * decision.keep, "low": 100 * KEPT_SHARE.comfortable_range[0], "step": 100 * BUDGET_STEP}
+        data |= {} if estimates is None else build_calibrations(estimates)
         vendor.draw_view("verdict", "tradeoff.table", data, {"opened": selection.open_point})
     else:
         names, _ = columns[NAME_COLUMN]
         columns[NAME_COLUMN] = [f"{look['sign']} {name}" for look, name in zip(looks, names, strict=True)], ""
         table_columns = {title: (texts, text_column(None, help_text)) for title, (texts, help_text) in columns.items()}
         draw_point_table("best", table_columns, labels, MAX_BEST_ROWS)
+
+
+def _read_losses(option: Option, estimates: OptionEstimates | None) -> list[float] | None:
+    """Return the mean change of an option and its error, by which the browser finds its chance at any budget.
+
+    None for one without estimates, and for one that is no candidate at any budget.
+    """
+    if estimates is None or option.is_left_out:
+        return None
+    position = estimates.position_of[option.label]
+    losses = estimates.losses
+    return [round(float(losses.mean[position]), 6), round(float(losses.std_error[position]), 6)]
 
 
 def _build_columns(
@@ -249,7 +315,10 @@ def _build_columns(
     for option in options:
         names.append(option.name)
         gains.append(f"{signed(100 * option.gain, 0)}%")
-        kept.append(f"{percent(option.share_kept, 1)}\n{percent(option.low)} to {percent(option.high)}")
+        # Of a setting that is no candidate nothing is sure: its documents that nobody judged may cost it anything.
+        interval = f"{percent(option.low)} to {percent(option.high)}"
+        bound = interval if option.is_left_out else format_sure_share(option)
+        kept.append(f"{percent(option.share_kept, 1)}\n{bound}")
         chances.append(_format_certainty(option, decision))
         wins.append("" if estimates is None else _format_wins(estimates, option))
     y_title = title_of(curves.y)
@@ -257,9 +326,11 @@ def _build_columns(
     judged_texts = list(map(_format_judged, options))
     judged_column = {} if decision.judged is None else {"Judged": (judged_texts, "Share of its documents")}
     # Ends such as 46% and 206% are those of documents that nobody judged, and need a word.
-    kept_help = f"Share of {decision.baseline}'s mean, with its 95% CI"
+    kept_help = f"Share of {decision.baseline}'s mean, and the least that is sure (chance 95%), by which it is chosen"
     if decision.is_pooled:
-        kept_help += ". Documents without a judgement widen it: its ends count them for and against the setting"
+        kept_help += (
+            ". Too few judged: its 95% interval, whose ends count documents without a judgement for and against it"
+        )
     return {
         NAME_COLUMN: (names, ""),
         gain_title: (gains, f"Compared with {decision.baseline}"),

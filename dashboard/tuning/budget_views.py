@@ -16,6 +16,7 @@ from dashboard.widgets.tables import pair
 from engine.errors import DataError, FrontierError
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, estimate_options
+from engine.evaluation.decision import Option
 from engine.evaluation.frontier import BAND_RESAMPLES, frontier
 from engine.evaluation.metrics import title_of
 from engine.evaluation.statistics import RESAMPLES
@@ -39,29 +40,30 @@ def draw_known(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
 
     The tuning chooses on the first split. It opens the second one once, to confirm the choice.
     """
-    chart_column, side_column = pair("tune-before")
-    with chart_column:
-        cells = _find_known_cells(loaded, request, splits)
-        if len(cells) > 1:
-            # Names of splits are not ours: a text is never read as Markdown.
-            # The baseline is no setting that is tried, so the form's count leaves it out too.
-            n_known = sum(cell.label != request.like.label for cell in cells)
-            st.text(visible(f"Measured before on {splits.dev}: {counted(n_known, 'setting')}."))
-            _draw_frontier(cells, request.k, request.objective, None, "tune.known", _find_known_curves(cells[0]))
-        else:
-            st.text(visible(f"Nothing is measured yet on {splits.dev}. Points appear here as they are measured."))
-    with side_column, st.container(border=True):
-        if splits.test is None:
-            st.text("No queries are kept back: the choice will not be confirmed.")
-        else:
-            n_queries = counted(len(splits.queries[splits.test]), "query", "queries")
-            with st.container(horizontal=True, gap="small"):
-                st.markdown(":material/mail:", width="content")
-                st.text(visible(f"{splits.test} · {n_queries} · sealed"), width="content")
-            text = "Opened once, after the choice: what is chosen must be sure to keep the budget there too."
-            if request.every:
-                text += " The other decoders' best settings are shown beside it, and change nothing."
-            st.caption(text)
+    _draw_sealed_split(request, splits)
+    cells = _find_known_cells(loaded, request, splits)
+    if len(cells) > 1:
+        # Names of splits are not ours: a text is never read as Markdown.
+        # The baseline is no setting that is tried, so the form's count leaves it out too.
+        n_known = sum(cell.label != request.like.label for cell in cells)
+        st.text(visible(f"Measured before on {splits.dev}: {counted(n_known, 'setting')}."))
+        _draw_frontier(cells, request.k, request.objective, None, "tune.known", _find_known_curves(cells[0]))
+    else:
+        st.text(visible(f"Nothing is measured yet on {splits.dev}. Points appear here as they are measured."))
+
+
+def _draw_sealed_split(request: TuningRequest, splits: Splits) -> None:
+    """Draw the line on the split that confirms, which a tuning opens once."""
+    if splits.test is None:
+        st.text("No queries are kept back: the choice will not be confirmed.")
+        return
+    n_queries = counted(len(splits.queries[splits.test]), "query", "queries")
+    text = "Opened once, after the choice: what is chosen must be sure to keep the budget there too."
+    if request.every:
+        text += " The other decoders' best settings are shown beside it, and change nothing."
+    with st.container(horizontal=True, gap="small"):
+        st.markdown(":material/mail:", width="content")
+        st.text(visible(f"{splits.test} · {n_queries} · sealed"), width="content", help=text)
 
 
 def draw_so_far(cells: Sequence[Cell], baseline: Cell, request: TuningRequest, n_settings: int) -> None:
@@ -93,8 +95,8 @@ def draw_after(tuned: Tuned) -> None:
     cells = [tuned.base, *tuned.points]
     with chart_column:
         curves = [candidate.curve for candidate in tuned.candidates if candidate.curve is not None]
-        is_denied = tuned.decision is not None and tuned.decision.sure is not None and tuned.decision.sure.is_denied
-        _draw_frontier(cells, tuned.k, tuned.objective, tuned.estimates, "tune.frontier", curves, is_denied)
+        sure = None if tuned.decision is None else tuned.decision.sure
+        _draw_frontier(cells, tuned.k, tuned.objective, tuned.estimates, "tune.frontier", curves, sure)
         outcome_text = "where no setting could be chosen" if tuned.stays else "where the setting was chosen"
         st.text(visible(f"Measured on {tuned.dev}, {outcome_text}."))
     base_test = tuned.base_test
@@ -178,14 +180,14 @@ def _draw_frontier(
     estimates: OptionEstimates | None,
     key: str,
     curves: Sequence[Curve] = (),
-    is_denied: bool = False,
+    sure: Option | None = None,
 ) -> None:
     """Draw settings as points of diversity and Recall, with the budget as a line that cannot be dragged.
 
     The budget is the share of the baseline's Recall that a setting must keep, as the objective says. estimates: of the
     settings' chances to keep it, None to draw all alike; key: of the chart, "tune.known" before a tuning, "tune.so-far"
-    while it runs and "tune.frontier" after it; curves: exact ones, in place of straight lines; is_denied: the split
-    that confirms does not confirm the choice
+    while it runs and "tune.frontier" after it; curves: exact ones, in place of straight lines; sure: the choice
+    that is sure to keep it, as the split that confirms leaves it
     """
     # Bootstrap bands take time: before the end, when points are still added, coarse ones do.
     is_final = key == "tune.frontier"
@@ -207,7 +209,8 @@ def _draw_frontier(
         has_handles=False,
         is_muted=key == "tune.known",
         is_partial=not is_final,
-        is_denied=is_denied,
+        pinned=None if sure is None else sure.label,
+        is_denied=sure is not None and sure.is_denied,
         has_envelope=False,
         # Curves over other queries than the points' would not pass through them.
         exact=[curve for curve in curves if not curve.left_out and len(curve.queries) == points.queries],

@@ -60,6 +60,7 @@ AIM_TEXTS = {
     "knee": "sit at the knee of Recall–ILAD",
 }
 """Text of an aim, which continues the sentence after the word "to"."""
+SHARE_KEY = f"{PREFIX}.share"
 KEPT_SHARES = (0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 1.0)
 """Shares of the baseline's Recall to choose from."""
 DEV_NAMES = ("dev", "validation", "valid", "val")
@@ -244,11 +245,10 @@ def _draw_objective(loaded: Loaded) -> Objective:
         values["metric"] = _draw_blank("Metric", metrics, f"{PREFIX}.metric", 150, title_of, default=metric.default)
     elif share.requires and share.requires[1] == chosen_aim:
         draw_words("while keeping")
-        share_key = f"{PREFIX}.share"
         # A past tuning may have set a share that is not in the list.
-        options = sorted({*KEPT_SHARES, st.session_state.get(share_key, share.default)})
+        options = sorted({*KEPT_SHARES, st.session_state.get(SHARE_KEY, share.default)})
         values["share"] = _draw_blank(
-            "Recall to keep", options, share_key, 95, lambda v: f"{100 * v:g}%", default=share.default
+            "Recall to keep", options, SHARE_KEY, 95, lambda v: f"{100 * v:g}%", default=share.default
         )
         draw_words(f"of {methods('selector')[find_baseline()].title}'s {METRICS[RELEVANT].title}.")
     return Objective(aim=chosen_aim, **values)

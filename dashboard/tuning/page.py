@@ -1,7 +1,7 @@
 """The Tune page: the form, the tuning under way or stopped, its result."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import filterfalse
 
@@ -26,6 +26,7 @@ from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.tuning.history import HISTORY_HEADER, PastStudy, read_history
 from engine.evaluation.tuning.objectives import describe_objective
+from engine.evaluation.tuning.tuned import ask_lower_share
 from engine.progress import counted, format_duration
 from engine.stages import spec_of
 from engine.values import digest_of
@@ -95,10 +96,21 @@ def _draw_results(loaded: Loaded, request: TuningRequest, splits: Splits | None)
     # The result of another corpus or other judgements is not shown.
     last = outcomes.get(identify_data(loaded))
     if last is not None:
-        return result.draw_result(loaded, last, stale=last.request != request)
+        on_lower = partial(_take_lower_share, loaded, last)
+        return result.draw_result(loaded, last, last.request != request, on_lower)
     if splits is not None and request.objective.constrained and (job is None or not job.is_active):
         budget_views.draw_known(loaded, request, splits)
     return None
+
+
+def _take_lower_share(loaded: Loaded, outcome: TuningOutcome) -> None:
+    """Ask a choice for the share that both splits are sure it keeps, here and in the form; for a callback."""
+    tuned = ask_lower_share(outcome.tuned)
+    request = replace(outcome.request, objective=tuned.objective)
+    st.session_state[OUTCOMES][identify_data(loaded)] = replace(outcome, request=request, tuned=tuned)
+    # The job has the first result, which the page would take over again.
+    jobs.get_session_jobs().pop(PURPOSE, None)
+    st.session_state[form.SHARE_KEY] = tuned.objective.share
 
 
 def _draw_obstacle(reason: str, remedy: str) -> None:

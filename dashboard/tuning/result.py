@@ -1,7 +1,7 @@
 """The result of a tuning: the setting, or the best of all decoders, its report on other queries, and its export."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from html import escape
 from typing import Any, Literal
@@ -10,6 +10,7 @@ import streamlit as st
 
 from dashboard.charts.differences import ForestRow, plot_forest
 from dashboard.charts.parameters import plot_heat_map, plot_slices
+from dashboard.charts.verdict_data import format_sure_share
 from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.services import trained
 from dashboard.services.source import Loaded
@@ -29,6 +30,7 @@ from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.tables import draw_columns, draw_table, number_column, pair, text_column
 from engine.errors import DataError, ParamError
+from engine.evaluation.decision import Decision, Option
 from engine.evaluation.export_decoder import export_all
 from engine.evaluation.heat_map import build_slices, compute_importance, heat_map
 from engine.evaluation.metrics import METRICS, mean_of_defined, title_of
@@ -38,9 +40,15 @@ from engine.evaluation.sweep.cell import Cell, decoder_from_json
 from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_frame, format_csv
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
 from engine.evaluation.tuning.tune import REPORTED_METRICS
-from engine.evaluation.tuning.tuned import Tuned, compare_on_dev, has_notable_gain, suggest_next_step
+from engine.evaluation.tuning.tuned import (
+    Tuned,
+    compare_on_dev,
+    find_share_to_ask,
+    has_notable_gain,
+    suggest_next_step,
+)
 from engine.stages import methods
-from engine.wording import percent, visible
+from engine.wording import percent, signed, visible
 
 HEADING_STYLE = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
 STATUS_COLOURS = {True: "light-dark(#15803D, #4ADE80)", False: "light-dark(#B45309, #FBBF24)", None: "inherit"}
@@ -49,19 +57,30 @@ DIFFERENCE_CAPTION = (
     "From, to: 95% paired bootstrap CI of the difference, with Holm's correction. ↑ ↓ significant (test and interval "
     "agree)."
 )
+CHOICES_STYLE = """<style>.tune-choices { overflow-x: auto }
+.tune-choices table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+.tune-choices :is(th, td) { text-align: left; padding: 3px 20px 3px 0; white-space: nowrap }
+.tune-choices th { font-weight: 400; opacity: .72 }
+.tune-choices td:nth-child(2) { font-weight: 600 }
+@media (max-width: 640px) { .tune-choices :is(table, tbody, tr, td) { display: block; white-space: normal; padding: 0 }
+.tune-choices thead { display: none } .tune-choices tr { padding-bottom: 10px }
+.tune-choices td:not([data-title=""])::before { content: attr(data-title) ": "; font-weight: 400; opacity: .72 }
+.tune-choices td:empty { display: none } }</style>"""
+"""On a narrow screen each row is a list of its cells with their titles."""
 SLICES, HEAT_MAP, TABLE = "Slices", "Heat-map", "All settings"
 DELTA_COLUMN = number_column("%+.3f")
 PICKED, REPORTED = "tune.picked", "tune.reported"
 """Session keys: the setting that was opened last, and the one that the table reported last."""
 
 
-def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
+def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool, ask_lower_share: Callable[[], None]) -> None:
     """Draw the result of a tuning: the chosen setting, its gain over the baseline, and all settings.
 
-    stale: True if the form has changed since
+    stale: True if the form has changed since; ask_lower_share: asks the choice for the share that both splits are sure
+    it keeps
     """
     tuned = outcome.tuned
-    _draw_verdict(loaded, outcome, stale)
+    _draw_verdict(loaded, outcome, stale, ask_lower_share)
     if tuned.decision is not None:
         budget_views.draw_after(tuned)
     if tuned.several:
@@ -82,8 +101,8 @@ def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
         _draw_export(loaded, outcome)
 
 
-def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
-    """Draw the chosen setting, if its gain was confirmed on other queries, and buttons to go on with it."""
+def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool, ask_lower_share: Callable[[], None]) -> None:
+    """Draw the chosen setting, if its gain was confirmed on other queries, and what to do next."""
     tuned = outcome.tuned
     name = tuned.winner.name if tuned.several else format_decoder(tuned.chosen.decoder, with_scorers=False)
     gain_text = describe_comparison(tuned.winner_gain) if tuned.several and tuned.winner_gain is not None else ""
@@ -98,23 +117,90 @@ def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
             st.html(f'<div role="heading" aria-level="2" style="{HEADING_STYLE}">{heading}</div>', width="content")
             if stale:
                 st.badge("from earlier settings", icon=":material/history:", color="gray")
-            st.space("stretch")
-            _draw_judge_button(loaded, tuned)
-            # A choice that the other split denies is not what the page advises.
-            kind: Literal["primary", "secondary"] = "secondary" if tuned.is_confirmed is False else "primary"
-            draw_apply_button(tuned.chosen, tuned.k, "tune.apply", kind)
-        scorers = decoders.describe_scorers(tuned.decoder)
-        details = " · ".join(filter(None, [suggest_next_step(tuned), scorers, outcome.remarks]))
+        if tuned.decision is not None:
+            if tuned.decision.warning:
+                st.warning(visible(tuned.decision.warning), icon=":material/warning:")
+            st.html(_build_choices_table(tuned, tuned.decision))
+        else:
+            for line in filter(None, [tuned.outcome, gain_text]):
+                st.text(visible(line))
+        _draw_next(loaded, outcome, name, ask_lower_share)
+
+
+def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
+    """Build the table of the sure setting and the bet as HTML: what each keeps and gains on both splits.
+
+    Without both it has the setting that most likely keeps the required share.
+    """
+    dev, test, gain = tuned.dev, tuned.test, "Diversity"
+    # Without a second split nothing is confirmed, and its columns would be empty.
+    heads = ["", "Setting", f"Keeps on {dev}", gain, *([] if test is None else [f"Keeps on {test}", gain, ""])]
+    titles = list(map(escape, map(visible, heads)))
+    choices = [("Sure", decision.sure), ("Bet", decision.bet)]
+    if decision.sure is None and decision.bet is None:
+        choices.append(("Nearest", decision.nearest))
+    rows = []
+    for role, option in choices:
+        if option is None:
+            continue
+        dev_text = f"{percent(option.share_kept, 1)}, {format_sure_share(option)}"
+        chance = "" if option.is_sure else f" ({round(100 * option.chance)} in 100 for {decision.budget_text})"
+        cells = [role, option.name, f"{dev_text}{chance}", f"{signed(100 * option.gain, 0)}%"]
+        if test is not None:
+            cells += _list_test_cells(option)
+        colour = STATUS_COLOURS[option.confirmed]
+        # The verdict is the last column where there is one.
+        looks = [""] * (len(cells) - 1) + ["" if test is None else f' style="color: {colour}"']
+        row = ""
+        for title, text, look in zip(titles, map(escape, map(visible, cells)), looks, strict=True):
+            row += f'<td data-title="{title}"{look}>{text}</td>'
+        rows.append(f"<tr>{row}</tr>")
+    head = '</th><th scope="col">'.join(titles)
+    body = f'<thead><tr><th scope="col">{head}</th></tr></thead><tbody>{"".join(rows)}</tbody>'
+    return f'{CHOICES_STYLE}<div class="tune-choices"><table>{body}</table></div>'
+
+
+def _list_test_cells(option: Option) -> list[str]:
+    """Return what the other split says of a choice: the share that it keeps, its gain, and the verdict; "" unknown."""
+    if option.confirmed_share is None or option.confirmed_low is None:
+        return ["", "", "not measured"]
+    test_text = f"{percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)}"
+    gain = "" if option.confirmed_gain is None else f"{signed(100 * option.confirmed_gain, 0)}%"
+    return [test_text, gain, option.confirmation]
+
+
+def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_share: Callable[[], None]) -> None:
+    """Draw what to do next, as buttons and in words, and all sentences on the choice behind one more button.
+
+    name: of the choice; ask_lower_share: as in `draw_result`
+    """
+    tuned, decision = outcome.tuned, outcome.tuned.decision
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if (share := find_share_to_ask(tuned)) is not None:
+            st.button(
+                f"Keep {percent(share)} instead",
+                type="primary",
+                key="tune.lower",
+                on_click=ask_lower_share,
+                help="The other split confirms that the same setting keeps that much.",
+            )
+        _draw_judge_button(loaded, tuned)
+        # A choice that the other split denies is not what the page advises.
+        kind: Literal["primary", "secondary"] = "secondary" if tuned.is_confirmed is False else "primary"
+        draw_apply_button(tuned.chosen, tuned.k, "tune.apply", kind)
         # There is a decision if the objective requires a share of the baseline's Recall. It says all that the other
         # sentences say, in the words of the Trade-off page.
-        outcome_lines = [tuned.outcome, gain_text] if tuned.decision is None else tuned.decision.sentences
-        if tuned.decision is not None and tuned.decision.differs_at_next_level:
-            level = tuned.decision.relevant_from
-            details = f"What counts is the level that is set, grade {level} (Data, Relevant from). {details}".strip()
-        for line in filter(None, [*outcome_lines, details]):
-            st.text(visible(line))
-        if tuned.objective.constrained:
-            _draw_other_choice(loaded, tuned, name)
+        with st.popover("How it was chosen"):
+            lines = [] if decision is None else list(decision.sentences)
+            if decision is not None and decision.differs_at_next_level:
+                level = decision.relevant_from
+                lines.append(f"What counts is the level that is set, grade {level} (Data, Relevant from).")
+            for line in filter(None, [*lines, decoders.describe_scorers(tuned.decoder), outcome.remarks]):
+                st.text(visible(line))
+            if tuned.objective.constrained:
+                _draw_other_choice(loaded, tuned, name)
+        if advice := suggest_next_step(tuned):
+            st.caption(visible(advice))
 
 
 def _draw_other_choice(loaded: Loaded, tuned: Tuned, name: str) -> None:

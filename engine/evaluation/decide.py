@@ -364,12 +364,13 @@ class OptionEstimates(EstimatedSettings):
     A budget is the share of the baseline's metric, such as Recall, that a setting must keep.
     """
 
-    def find_choices(self, keep: float) -> tuple[int | None, int | None]:
+    def find_choices(self, keep: float, pinned: str | None = None) -> tuple[int | None, int | None]:
         """Find the sure setting and the bet for a budget, as positions among the m settings; None for neither.
 
         The budget, `keep`, is the share of the baseline's metric, such as Recall, that a setting must keep. The sure
         setting is the one with the largest gain among those that keep it with a chance of SURE_CHANCE or more, and the
-        bet among those with BET_CHANCE or more.
+        bet among those with BET_CHANCE or more. pinned: label of a setting that stays the sure one if it is sure
+        enough, though another may gain more, as one that another split has confirmed
         """
         chances = self.find_chances(keep)
         # Of equal gains, up to rounding, the setting with the better chance comes last.
@@ -380,6 +381,9 @@ class OptionEstimates(EstimatedSettings):
             passing = by_gain[(is_candidate & (chances >= threshold))[by_gain]]
             chosen.append(int(passing[-1]) if len(passing) else None)
         sure, bet = chosen
+        position = None if pinned is None else self.position_of.get(pinned)
+        if position is not None and is_candidate[position] and chances[position] >= SURE_CHANCE:
+            sure = position
         # A bet that gains no more than the sure setting is not worth its risk.
         if sure is not None and bet is not None and self.gains[bet] <= self.gains[sure] + TIE_TOLERANCE:
             bet = None
@@ -431,7 +435,7 @@ class OptionEstimates(EstimatedSettings):
 
     def decide(
         self, keep: float, confirm: Iterable[Any] | None = None, *,
-        with_options: bool = True, with_next_level: bool | None = None,
+        with_options: bool = True, with_next_level: bool | None = None, pinned: str | None = None,
     ) -> Decision:  # fmt: skip
         """Decide for a budget, a share of the baseline's metric to keep.
 
@@ -439,12 +443,12 @@ class OptionEstimates(EstimatedSettings):
         gains more and keeps it with a moderate chance. confirm: as in the function `decide`; with_options: list all
         settings too, which takes longest; False if only those two are of use; with_next_level: decide also as if
         documents counted as relevant from the next grade on, which takes as long again, and find what the sure setting
-        costs in another metric; by default as with_options
+        costs in another metric; by default as with_options; pinned: as `find_choices` takes it
         """
         # The parameter of pages and of the command line is called share.
         keep = replace(KEPT_SHARE, name="keep", symbol="keep").check(keep)
         confirm_points = [] if confirm is None else list(confirm)
-        positions = [*self.find_choices(keep), self.find_nearest(keep)]
+        positions = [*self.find_choices(keep, pinned), self.find_nearest(keep)]
         sure, bet, nearest = (None if position is None else self.build_option(position, keep) for position in positions)
         arguments = confirm_points, self.baseline, (self.metric, self.objective), self.k, keep
         sure, bet = _confirm(sure, *arguments), _confirm(bet, *arguments)
@@ -564,6 +568,26 @@ class OptionEstimates(EstimatedSettings):
             is_left_out=is_left_out,
             is_on_curve=isinstance(self.aligned.cells[position + 1], _CurvePoint),
         )
+
+
+def find_lower_share(estimates: OptionEstimates, decision: Decision) -> float | None:
+    """Return the largest whole percentage that a choice keeps for sure, if another split denies more.
+
+    Both splits must be sure of it: the one that chose, and the one that confirms. None where the choice is not
+    denied, gains nothing there, or is sure to keep less than 1%. decision: by these estimates, with that split's
+    outcome
+    """
+    sure = decision.sure
+    if sure is None or not sure.is_denied or sure.confirmed_low is None:
+        return None
+    # A lower share does not help where it is the gain that is missing.
+    if sure.confirmed_gain is not None and sure.confirmed_gain <= TIE_TOLERANCE:
+        return None
+    # Rounded down, as a larger share is not sure; the 1e-9 saves a whole percent that lies a rounding below.
+    share = float(np.floor(100 * sure.confirmed_low + 1e-9) / 100)
+    if not 0.01 <= share < decision.keep:
+        return None
+    return share if estimates.find_choices(share, sure.label)[0] == estimates.position_of[sure.label] else None
 
 
 def estimate_options(

@@ -32,6 +32,8 @@ MIN_COST_SHARE = 0.05
 """A loss of more than this share of the baseline's mean, with 95% confidence, is clear."""
 MIN_NOTABLE_GAIN = 0.01
 """A confirmed gain of less than this share of the baseline's mean is named as small."""
+FEW_QUERIES = 30
+"""Number of queries below which a verdict is said to rest on few."""
 MIN_JUDGED_SHARE = 0.95
 """Share of judged documents below which a setting is no candidate, if judgements are pooled."""
 
@@ -166,6 +168,18 @@ class Decision(Tabular):
         """True if the sure setting or the bet would be another, were documents relevant from the next grade only."""
         after = self.next_level
         return after is not None and (_is_other(self.sure, after.sure) or _is_other(self.bet, after.bet))
+
+    @property
+    def warning(self) -> str:
+        """Sentence on a weak verdict: few queries, or no setting with enough judgements; "" for neither."""
+        if self.options and len(self.left_out) == len(self.options):
+            return f"No setting can be chosen: each returns too many documents that nobody judged ({self.judged_text})."
+        if self.queries < FEW_QUERIES:
+            n_queries = counted(self.queries, "query", "queries")
+            return (
+                f"Only {n_queries}: intervals from so few are rough. Judge {FEW_QUERIES} or more before you rely on it."
+            )
+        return ""
 
     def with_agreement(self, agreement: JudgeAgreement | None) -> Decision:
         """Return the decision with a model's agreement with the person; unchanged without a model or an agreement."""

@@ -8,8 +8,10 @@ export const STYLE = `
 .frontier-frame * { position: absolute; box-sizing: border-box; }
 .frontier-frame .veil { inset-inline: 0; bottom: 0; background: var(--st-text-color, #222); opacity: .05; }
 .frontier-frame .line { inset-inline: 0; height: 0; border-top: 1px dashed var(--st-text-color, #222); }
-.frontier-frame .strip { width: 8px; margin-left: -4px; opacity: .45; background: var(--own); }
-.frontier-frame .missed { background: #8a8a8a; }
+.frontier-frame .strip { width: 2px; margin-left: -1px; opacity: .9; background: var(--own); }
+.frontier-frame .strip::after { content: ""; position: absolute; left: -4px; width: 10px; height: 2px; background: var(--own); }
+.frontier-frame .kept::after { top: -1px; }
+.frontier-frame .missed::after { bottom: -1px; }
 .frontier-frame .ring { width: 21px; height: 21px; margin: -10.5px 0 0 -10.5px; border: 3px solid var(--own); border-radius: 50%; }
 .frontier-choice { position: absolute; left: 0; top: 0; padding: 0 3px; font-size: 13px; line-height: 16px; white-space: nowrap;
   pointer-events: none; color: var(--st-text-color, #222);
@@ -53,6 +55,16 @@ function scoreOf(mean, error, share, degrees) {
   return excess >= -1e-9 ? studentScore(Math.max(MIN_UNSEEN_CHANCE, 1 - share ** (degrees + 1)), degrees) : -Infinity;
 }
 
+// True if a setting's chance to keep a share is the one from which it is called sure: by the scores, which are exact.
+export function isSure([mean, error], share, degrees, sureScore, [scale]) {
+  return scale * scoreOf(mean, error, share, degrees) >= sureScore - 1e-6;
+}
+
+// The largest share that a setting is sure to keep, as calibrated for a budget; null without any spread, where it is another.
+export function sureShareOf([mean, error], share, degrees, sureScore, [scale]) {
+  return error > 0 ? Math.max(0, 1 + mean - (sureScore / scale) * error) : null;
+}
+
 // The chance that a setting keeps a share; calibrated as choice_calibration.py does.
 export function chanceOf([mean, error], share, degrees, sureScore, [scale, shift]) {
   const score = scale * scoreOf(mean, error, share, degrees);
@@ -84,10 +96,15 @@ export class BudgetLevel {
     this.widths = {}; // of labels in pixels, by their text
     this.emphasised = null; // the method whose lines are wider
     this.marks = ROLES.map((role) => this.makeMark(role));
-    this.stop = listen("emphasis", ({ method }) => {
-      this.emphasised = method;
-      this.fade();
-    });
+    const stops = [
+      listen("emphasis", ({ method }) => {
+        this.emphasised = method;
+        this.fade();
+      }),
+      // The slider beside the chart moves the line as well.
+      listen("budget", ({ value }) => this.level && this.moveTo(value)),
+    ];
+    this.stop = () => stops.forEach((stop) => stop());
   }
 
   makeMark(role) {
@@ -158,15 +175,20 @@ export class BudgetLevel {
     const { low, high, step } = this.level;
     const next = Math.min(high, Math.max(low, Math.round(value / step) * step));
     if (next === this.value) return;
-    this.value = next;
     announce("budget", { value: next });
+  }
+
+  moveTo(value) {
+    if (value === this.value) return;
+    this.value = value;
     this.chart.controls.place();
   }
 
-  // The sure setting and the bet at the budget; undefined where there is none.
+  // The sure setting and the bet at the budget, with what both are sure to keep; undefined where there is none.
   chosen() {
-    const { choices, options, low, step } = this.level;
-    return (choices?.[Math.round((this.value - low) / step)] ?? []).map((index) => options[index]);
+    const { choices, options, sureEnds, low, step } = this.level;
+    const position = Math.round((this.value - low) / step);
+    return (choices?.[position] ?? []).map((index, i) => options[index] && { ...options[index], low: sureEnds[position][i] });
   }
 
   // frames: the areas of the plot or of its panels, each with its axes.
@@ -218,7 +240,8 @@ export class BudgetLevel {
     const [kept, missed, ring] = parts;
     if (ring.parentNode !== box) box.append(...parts);
     for (const part of parts) part.style.left = `${x}px`;
-    for (const part of [kept, ring]) part.style.setProperty("--own", option.colour);
+    // A whisker without a grey part ends in the choice's colour.
+    for (const part of parts) part.style.setProperty("--own", part === missed && low > middle ? "#8a8a8a" : option.colour);
     Object.assign(kept.style, { top: `${high}px`, height: `${middle - high}px` });
     Object.assign(missed.style, { top: `${middle}px`, height: `${low - middle}px` });
     ring.style.top = `${y}px`;

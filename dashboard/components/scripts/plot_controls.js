@@ -11,7 +11,15 @@ ${LEVEL_STYLE}
   border-radius: 50%; border: 3px solid var(--st-background-color, #fff); box-sizing: border-box; pointer-events: none;
   outline: 2px solid var(--st-text-color, #222); }
 .frontier-scrub { display: flex; flex-wrap: wrap; align-items: center; gap: 4px 12px; font-size: 14px; padding: 4px 0; }
-.frontier-scrub input { flex: 1 1 160px; min-width: 120px; height: 24px; }
+.frontier-scrub { --faint: color-mix(in srgb, var(--st-text-color, #222) 24%, var(--st-background-color, #fff)); }
+.frontier-scrub input { flex: 1 1 160px; min-width: 120px; height: 24px; appearance: none; background: none; cursor: grab; touch-action: pan-y; }
+.frontier-scrub input::-webkit-slider-runnable-track { height: 4px; border-radius: 2px; background: linear-gradient(90deg,
+  var(--own) calc(8px + (100% - 16px) * var(--at, 0)), var(--faint) 0); }
+.frontier-scrub input::-webkit-slider-thumb { appearance: none; width: 16px; height: 16px; margin-top: -6px; border-radius: 50%;
+  background: var(--own); border: 3px solid var(--st-background-color, #fff); box-shadow: 0 0 0 1.5px var(--own); }
+.frontier-scrub input::-moz-range-track { height: 4px; border-radius: 2px; background: var(--faint); }
+.frontier-scrub input::-moz-range-progress { height: 4px; border-radius: 2px; background: var(--own); }
+.frontier-scrub input::-moz-range-thumb { width: 10px; height: 10px; background: var(--own); border: 3px solid var(--st-background-color, #fff); border-radius: 50%; }
 .frontier-scrub input:focus-visible { outline: 2px solid var(--st-primary-color); }
 .frontier-scrub output { font-variant-numeric: tabular-nums; min-width: 15em; }
 @media (max-width: 640px) { .stElementContainer:has(.frontier-scrub) { height: auto !important; } }
@@ -89,8 +97,8 @@ export class Controls {
     this.name.textContent = curve.name;
     this.input.max = curve.values.length - 1;
     this.input.setAttribute("aria-label", curve.name);
-    this.input.style.accentColor = this.dot.style.background = curve.colour;
-    this.input.style.colorScheme = this.chart.component.data.dark ? "dark" : "light";
+    this.dot.style.background = curve.colour;
+    this.input.style.setProperty("--own", curve.colour);
     this.at = curve.at;
     this.input.value = this.at;
   }
@@ -116,6 +124,7 @@ export class Controls {
       const { x, y, texts, method } = this.meta.curve;
       const { xaxis, yaxis, left, top } = frames.find((frame) => frame.method === method) ?? frames[0];
       this.dot.style.transform = `translate(${left + xaxis.d2p(x[this.at])}px, ${top + yaxis.d2p(y[this.at])}px)`;
+      this.input.style.setProperty("--at", this.at / Math.max(1, x.length - 1));
       this.said.textContent = texts[this.at];
       this.input.setAttribute("aria-valuetext", texts[this.at]);
     }

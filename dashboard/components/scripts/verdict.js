@@ -1,9 +1,14 @@
-// The verdict in words, its two choices with a hundred squares each, and a table of every decoder's best setting.
-// Words and choices follow the budget that is dragged on the chart; a row that is pointed at makes its decoder's lines wider.
+// The verdict in words, its two choices with a hundred squares each, the slider of the budget, and a table of every
+// decoder's best setting. All follow the budget that is dragged, on the chart or by the slider; a row that is pointed at
+// makes its decoder's lines wider.
 
+import { chanceOf, isSure, sureShareOf } from "./budget_level.js";
 import { announce, listen, make, styled } from "./parts.js";
 
 const N_SQUARES = 100;
+const KEY_PAUSE_MS = 400; // after the last key on the slider, before the budget is reported
+const KEPT = 2, CHANCE = 3; // columns of the table that follow the budget
+const format = (value) => `${Number(value.toFixed(1))}%`;
 
 class Verdict {
   constructor(parent) {
@@ -13,8 +18,22 @@ class Verdict {
     this.sentences[0].setAttribute("aria-live", "polite");
     this.cards = make(this.root, "div", "cards");
     this.choices = ["Sure", "Bet"].map((role) => this.makeChoice(role));
+    this.makeSlider();
     this.table = make(this.root, "table", "best");
     this.stop = listen("budget", ({ value }) => this.turn(value));
+  }
+
+  makeSlider() {
+    this.budget = make(this.root, "label", "budget");
+    this.title = make(this.budget, "span");
+    this.reading = make(this.budget, "output");
+    this.input = make(this.budget, "input", "", { type: "range" });
+    this.input.addEventListener("input", () => announce("budget", { value: Number(this.input.value) }));
+    this.input.addEventListener("change", () => {
+      // Every key press is a change; only the last of a series is reported.
+      clearTimeout(this.resting);
+      this.resting = setTimeout(() => this.component.setTriggerValue("budget", Number(this.input.value)), KEY_PAUSE_MS);
+    });
   }
 
   makeChoice(role) {
@@ -36,42 +55,78 @@ class Verdict {
     const { part, budget } = component.data;
     for (const line of this.sentences) line.hidden = part !== "headline";
     this.cards.hidden = part !== "choices";
+    this.budget.hidden = part !== "budget";
     this.table.hidden = part !== "table";
     if (part === "table") this.fillTable();
-    else this.turn(budget);
+    if (part === "budget") this.fillSlider();
+    this.turn(budget);
+  }
+
+  fillSlider() {
+    const { low, high, step, title } = this.component.data;
+    Object.assign(this.input, { min: low, max: high, step });
+    this.title.textContent = title;
   }
 
   fillTable() {
     const { columns, rows, dark } = this.component.data;
     this.table.replaceChildren();
     const titles = make(make(this.table, "thead"), "tr"), body = make(this.table, "tbody");
-    for (const { title, help } of columns) make(titles, "th", "", { text: title, title: help, scope: "col" });
-    for (const { label, look, cells } of rows) {
+    this.heads = columns.map(({ title, help }) => make(titles, "th", "", { text: title, title: help, scope: "col" }));
+    this.rows = rows.map(({ label, look, cells, interval }) => {
       const row = make(body, "tr", "", { style: `--own:${dark ? look.dark : look.light}` });
       const [name, ...facts] = cells;
       const button = make(make(row, "th", "", { scope: "row" }), "button", "", { type: "button" });
       make(button, "i", "sign", { text: look.sign });
       make(button, "span", "", { text: name });
-      for (const fact of facts) make(row, "td", "", { text: fact });
+      const nodes = facts.map((fact) => make(row, "td", "", { text: fact }));
+      nodes[KEPT - 1].title = interval;
       const emphasise = (method) => () => announce("emphasis", { method });
       row.onpointerenter = button.onfocus = emphasise(look.name);
       row.onpointerleave = button.onblur = emphasise(null);
       row.onclick = () => this.component.setTriggerValue("opened", label);
-    }
+      return nodes;
+    });
+  }
+
+  // Each row keeps its setting until the budget is released; its chance, and what it is sure to keep, are of the new one.
+  turnTable(value) {
+    const { budget, columns, rows, low, step, calibrations, degrees, sureScore } = this.component.data;
+    const calibration = calibrations?.[Math.round((value - low) / step)];
+    if (!calibration) return;
+    this.heads[CHANCE].textContent = value === budget ? columns[CHANCE].title : `Keeps ${format(value)}`;
+    rows.forEach(({ cells, keep }, i) => {
+      const [kept, chance] = [KEPT, CHANCE].map((column) => this.rows[i][column - 1]);
+      let [keptText, chanceText] = [cells[KEPT], cells[CHANCE]];
+      // What the server has written for its own budget stands, such as what another split says.
+      if (value !== budget && keep) {
+        const facts = [keep, value / 100, degrees, sureScore, calibration];
+        chanceText = isSure(...facts) ? "sure" : `${Math.round(100 * chanceOf(...facts))} in 100`;
+        const share = sureShareOf(...facts);
+        if (share !== null) keptText = `${cells[KEPT].split("\n")[0]}\nat least ${(Math.floor(1000 * share + 1e-6) / 10).toFixed(1)}%`;
+      }
+      if (kept.textContent !== keptText) kept.textContent = keptText;
+      if (chance.textContent !== chanceText) chance.textContent = chanceText;
+    });
   }
 
   turn(value) {
-    const { low, step, budgets, options } = this.component.data;
+    const { part, low, high, step, budgets, options } = this.component.data;
+    if (part === "budget") {
+      this.input.value = value;
+      this.input.style.setProperty("--at", (value - low) / (high - low));
+      this.reading.textContent = format(value);
+    } else if (part === "table") this.turnTable(value);
     const budget = budgets?.[Math.round((value - low) / step)];
     if (!budget) return;
     // Another split was asked about the budget that the server knows.
     this.denial = value === this.component.data.budget ? this.component.data.denial : "";
     this.sentences[0].classList.toggle("denied", Boolean(this.denial));
     this.sentences.forEach((line, i) => (line.textContent = budget.sentences[i] ?? ""));
-    this.choices.forEach((choice, i) => this.fill(choice, options[budget.choices[i]], budget.chances[i], value));
+    this.choices.forEach((choice, i) => this.fill(choice, options[budget.choices[i]], budget.chances[i], budget.sureShares[i], value));
   }
 
-  fill({ card, role, title, name, facts, squares, chance }, option, share, value) {
+  fill({ card, role, title, name, facts, squares, chance }, option, share, sureShare, value) {
     card.hidden = !option;
     if (!option) return;
     card.dataset.label = option.label;
@@ -80,7 +135,8 @@ class Verdict {
     title.textContent = isDenied ? this.denial[0].toUpperCase() + this.denial.slice(1) : role;
     card.classList.toggle("denied", Boolean(isDenied));
     name.textContent = `${option.sign} ${option.name}`;
-    facts.textContent = option.facts;
+    facts.textContent = `${option.facts}, ${sureShare}`;
+    facts.title = option.interval;
     const n = Math.min(N_SQUARES - 1, Math.round(N_SQUARES * share));
     squares.style.setProperty("--filled", n);
     squares.childNodes.forEach((square, i) => square.classList.toggle("kept", i < n));
@@ -92,6 +148,7 @@ class Verdict {
 
   end() {
     this.stop();
+    clearTimeout(this.resting);
     this.root.remove();
   }
 }

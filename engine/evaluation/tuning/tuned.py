@@ -1,7 +1,7 @@
 """Result of tuning: the choice on dev, its candidates, and its report on test."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from typing import Any
 
@@ -11,7 +11,7 @@ from engine.decoder import Decoder
 from engine.display import OneLine, describe_means
 from engine.evaluation import statistics
 from engine.evaluation.curve import Curve
-from engine.evaluation.decide import OptionEstimates
+from engine.evaluation.decide import OptionEstimates, find_lower_share
 from engine.evaluation.decision import Decision, describe_confirmation, is_notable
 from engine.evaluation.metrics import METRICS, map_values
 from engine.evaluation.paired import find_complete_queries, format_stage_call, short_names
@@ -361,6 +361,30 @@ def compare_on_dev(tuned: Tuned) -> tuple[Comparison, ...]:
     return compare_cells(cells, tuned.base, tuned.objective.metrics, tuned.several, RESAMPLES.default, SEED.default)
 
 
+def find_share_to_ask(tuned: Tuned) -> float | None:
+    """Return the share of the baseline's Recall that both splits are sure the choice keeps, if test denies more."""
+    if tuned.decision is None or tuned.estimates is None or tuned.is_confirmed is not False:
+        return None
+    sure = tuned.decision.sure
+    is_chosen = sure is not None and sure.label == tuned.chosen.label
+    return find_lower_share(tuned.estimates, tuned.decision) if is_chosen else None
+
+
+def ask_lower_share(tuned: Tuned) -> Tuned:
+    """Return the result for the share that both splits are sure of: the same choice, of which less is asked.
+
+    Nothing is chosen anew, so what test has measured of the choice holds. Without such a share it stays as it is.
+    """
+    share = find_share_to_ask(tuned)
+    if share is None or tuned.estimates is None:
+        return tuned
+    test_cells = [tuned.base_test]
+    for candidate in tuned.candidates:
+        test_cells += [] if candidate.test is None else [candidate.test]
+    decision = tuned.estimates.decide(share, confirm=test_cells, pinned=tuned.chosen.label)
+    return replace(tuned, objective=replace(tuned.objective, share=share), decision=decision)
+
+
 def suggest_next_step(tuned: Tuned) -> str:
     """Suggest what to do where no decoder is certain on dev, or test does not confirm it; "" otherwise."""
     if not tuned.several:
@@ -410,12 +434,8 @@ def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
     test_cell, base, suggestions = tuned.chosen_test, tuned.base_test, []
     _, base_means = average_outcome(tuned)
     sure = None if tuned.decision is None else tuned.decision.sure
-    # Rounded down, as a larger share is not sure; the 1e-9 saves a whole percent that lies a rounding below.
-    kept_share = np.floor(100 * ((sure and sure.confirmed_low) or 0) + 1e-9) / 100
-    # A share of 0 would be kept by anything.
-    # Where it is only the gain that is missing, a lower share would change nothing.
-    if 0.01 <= kept_share < tuned.objective.share:
-        suggestions.append(f"ask for a share of {percent(kept_share, 0)}, which it is sure to keep on {tuned.test}")
+    if (share := find_share_to_ask(tuned)) is not None:
+        suggestions.append(f"ask for a share of {percent(share, 0)}, which it is sure to keep on {tuned.test}")
     metric = RELEVANT if sure is not None else tuned.objective.metrics[-1]
     paired_values = np.stack([test_cell.values[metric], base.values[metric]])
     paired_values = paired_values[:, np.isfinite(paired_values).all(0)]

@@ -15,18 +15,28 @@ def stratum(group, queries, label, mean):
 
 def test_a_bar_a_query_in_order_with_its_card():
     rows = [QueryDifference(f"q{i}", 0.5 + d, 0.5, d) for i, d in enumerate((0.5, 0.1, 0.0, -0.3))]
-    (bars,) = plot_wins(rows, {"q0": "first"}, "mmr", "Recall@5", "Top-k", False).data
-    assert list(bars.y) == [0.5, 0.1, 0.0, -0.3] and list(bars.customdata) == ["q0", "q1", "q2", "q3"]
-    assert list(bars.hovertext) == ["first", "q1", "q2", "q3"]
+    figure = plot_wins(rows, {"q0": "first"}, "mmr", "Recall@5", "Top-k", False)
+    (bars,) = figure.data
+    assert list(bars.y) == [0.5, 0.1, -0.3] and list(bars.customdata) == ["q0", "q1", "q3"]
+    assert list(bars.hovertext) == ["first", "q1", "q3"]
     colour = method_style("mmr").colour(False)
-    assert [c == colour for c in bars.marker.color] == [True, True, False, False]
+    assert [c == colour for c in bars.marker.color] == [True, True, False]
 
 
-def test_the_axis_is_from_minus_one_to_one_and_wider_where_it_must():
-    def edge(most):
-        return plot_wins([QueryDifference("q", most, 0, most)], {}, "mmr", "m", "b", True).layout.yaxis.range[1]
+def test_queries_without_a_difference_are_a_gap_with_their_number():
+    rows = [QueryDifference(f"q{i}", 0.5 + d, 0.5, d) for i, d in enumerate((0.5, 0.1, *[0.0] * 140, -0.3))]
+    figure = plot_wins(rows, {}, "mmr", "Recall@5", "Top-k", False)
+    (bars,), (label,) = figure.data, figure.layout.annotations
+    assert label.text == "140 the same" and bars.x[1] < label.x < bars.x[2]
+    assert figure.layout.xaxis.range[1] < 10, "they take no width each"
+    assert not plot_wins(rows[:2], {}, "mmr", "Recall@5", "Top-k", False).layout.annotations
 
-    assert edge(0.2) == pytest.approx(1.05) and edge(3.0) == pytest.approx(3.15)
+
+@pytest.mark.parametrize("largest", [0.2, 0.5, 3.0])
+def test_the_axis_fits_the_largest_difference_and_is_symmetric(largest):
+    rows = [QueryDifference("q", largest, 0, largest), QueryDifference("p", 0, largest, -largest / 2)]
+    low, high = plot_wins(rows, {}, "mmr", "m", "b", True).layout.yaxis.range
+    assert low == -high and largest < high < 1.2 * largest
 
 
 def test_a_row_a_decoder_and_a_panel_a_group_small_ones_grey():

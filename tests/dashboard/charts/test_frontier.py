@@ -223,8 +223,12 @@ def test_both_choices_have_a_ring_a_strip_of_their_interval_and_a_name(found, es
         ring, kept, missed = (shapes[f"{role} {part}"] for part in ("ring", "kept", "missed"))
         assert (ring.xanchor, ring.yanchor) == (pytest.approx(x), pytest.approx(100 * y / base.y))
         assert (ring.x0, ring.x1, ring.y0, ring.y1) == (-RING_PX, RING_PX, -RING_PX, RING_PX)
-        middle = max(90, 100 * option.low)
-        assert (missed.y0, missed.y1) == pytest.approx((100 * option.low, middle))
+        middle = max(90, 100 * option.sure_share)
+        assert (missed.y0, missed.y1) == pytest.approx((100 * option.sure_share, middle))
+        assert (missed.y0 == missed.y1) == option.is_sure, "a sure setting has nothing below the budget"
+        ends = {shapes[f"{role} {end} end"].yanchor: shapes[f"{role} {end} end"].fillcolor for end in ("low", "high")}
+        assert list(ends) == pytest.approx([100 * option.sure_share, 100 * option.high])
+        assert set(ends.values()) == ({kept.fillcolor} if option.is_sure else {kept.fillcolor, missed.fillcolor})
         assert (kept.y0, kept.y1) == pytest.approx((middle, 100 * option.high))
         own_colour = method_style(option.decoder.select.spec.name).colour(False)
         assert kept.fillcolor == ring.line.color == own_colour != missed.fillcolor
@@ -242,7 +246,7 @@ def test_sure_setting_that_another_split_denies_is_named_so_at_its_budget(estima
 
 
 def test_legend_names_the_marks_that_a_chart_has(found, estimated_chart):
-    strip, step = "strip: 95% interval of what a choice keeps, grey below the budget", "thin step: best of all"
+    strip, step = "whisker: from what a choice is sure to keep, grey below the budget", "grey step: best of all"
     width, shade = "width and opacity: chance to keep the budget", "shade: below the budget"
     assert describe_marks(estimated_chart) == [width, strip, step, shade]
     assert describe_marks(replace(estimated_chart, share=1.05, has_envelope=False)) == [width, shade], "no choice"
@@ -269,15 +273,17 @@ def test_marks_of_every_budget_are_those_of_its_decision(estimates, estimated_ch
     level = plot_frontier(estimated_chart).layout.meta["level"]
     budgets = list_budgets()
     assert len(level["choices"]) == len(budgets) and level["degrees"] == len(estimates.aligned.queries) - 1
-    for share, pair in zip(budgets, level["choices"], strict=True):
+    for share, pair, ends in zip(budgets, level["choices"], level["sureEnds"], strict=True):
         decision = estimates.decide(share, with_options=False)
-        for number, option in zip(pair, (decision.sure, decision.bet), strict=True):
-            assert (number is None) == (option is None), share
+        for number, end, option in zip(pair, ends, (decision.sure, decision.bet), strict=True):
+            assert (number is None) == (option is None) == (end is None), share
+            # The rule has one side: a two-sided interval may reach below the budget.
+            assert option is not decision.sure or option is None or end >= 100 * share - 1e-4
             if option is not None:
                 mark, (x, y) = level["options"][number], estimates.find_means(option.label)
                 assert (mark["name"], mark["x"]) == (option.name, x)
                 assert mark["y"] == pytest.approx(100 * y / estimated_chart.base.y)
-                assert (mark["low"], mark["high"]) == (100 * option.low, 100 * option.high)
+                assert (end, mark["high"]) == (pytest.approx(100 * option.sure_share, abs=1e-4), 100 * option.high)
 
 
 def test_marks_of_choices_on_fewer_queries_stand_at_the_gain_and_share_that_are_said(found, toys, estimated_chart):
@@ -303,16 +309,16 @@ def test_the_window_is_the_budget_s_unless_all_is_asked_for(found):
     assert ranges[0][0] > lowest >= ranges[1][0]
 
 
-def test_axes_stay_while_the_budget_moves_above_the_default(found):
-    views = [FrontierChart(frontier=found, dark=False, share=share).view for share in (0.8, 0.95, 0.975, 1.05)]
-    assert views[1] == views[2] == views[3] and views[0].y[0] < views[1].y[0]
+def test_axes_stay_while_the_budget_moves_inside_the_default_window(found):
+    views = [FrontierChart(frontier=found, dark=False, share=share).view for share in (0.8, 0.94, 0.95, 0.975, 1.05)]
+    assert views[1] == views[2] == views[3] == views[4] and views[0].y[0] < views[1].y[0]
 
 
 def test_fixed_budget_and_both_intervals_are_in_the_window(found, curve, estimates):
     chart = FrontierChart(frontier=found, dark=False, share=0.9, estimates=estimates, exact=[curve], has_handles=False)
     low, high = chart.view.y
     choices = filter(None, (chart.decision.sure, chart.decision.bet))
-    ends = [100 * end for option in choices for end in (option.low, option.high)]
+    ends = [100 * end for option in choices for end in (option.sure_share, option.high)]
     assert ends and low <= min(*ends, chart.floor) and high >= max(ends)
 
 

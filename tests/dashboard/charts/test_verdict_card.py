@@ -10,7 +10,16 @@ import pytest
 
 import engine
 from dashboard.charts.card_labels import estimate_width
-from dashboard.charts.frontier import FrontierChart, build_lines, build_mark, fade, find_chance, group_curves, widen
+from dashboard.charts.frontier import (
+    STRIP_PX,
+    FrontierChart,
+    build_lines,
+    build_mark,
+    fade,
+    find_chance,
+    group_curves,
+    widen,
+)
 from dashboard.charts.frontier_layout import do_overlap
 from dashboard.charts.palette import SANS_FONTS, method_style
 from dashboard.charts.verdict_card import (
@@ -173,10 +182,12 @@ def test_choices_have_a_ring_and_a_strip_at_their_places(card):
         x, y = float(ring.get("cx")), float(ring.get("cy"))
         assert locate(card, x, y) == (pytest.approx(mark["x"], abs=1e-4), pytest.approx(mark["y"], abs=0.1))
         strips = [
-            one for tag, one in elements if tag == "rect" and float(one.get("x")) == pytest.approx(x - 4, abs=0.01)
+            one
+            for tag, one in elements
+            if tag == "rect" and float(one.get("x")) == pytest.approx(x - STRIP_PX, abs=0.01)
         ]
         height = sum(float(one.get("height")) for one in strips)
-        share = 100 * (option.high - option.low) / (window.y[1] - window.y[0])
+        share = 100 * (option.high - option.sure_share) / (window.y[1] - window.y[0])
         assert len(strips) == 2 and height == pytest.approx(share * (BOTTOM - TOP), rel=1e-3)
         squares = [one for tag, one in elements if tag == "rect" and one.get("fill") == mark["colour"]]
         # Besides the squares a bar and the upper part of the strip have the colour.

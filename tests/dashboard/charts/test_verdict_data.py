@@ -52,10 +52,21 @@ def test_choice_has_its_decoders_look_and_its_figures(estimates):
     shown = next(option for option in data["options"] if option["label"] == sure.label)
     look = method_look(sure.decoder.select.spec.name, "")
     assert {name: shown[name] for name in look} == look | {"name": sure.name}
-    assert shown["facts"] == (
-        f"+{sure.gain:.0%} diversity · {sure.share_kept:.1%} of Top-k's Recall "
-        f"(interval {sure.low:.0%} to {sure.high:.0%})"
-    )
+    assert shown["facts"] == f"+{sure.gain:.0%} diversity · {sure.share_kept:.1%} of Top-k's Recall"
+    assert shown["interval"] == f"95% interval with two sides: {sure.low:.1%} to {sure.high:.1%}"
+
+
+def test_what_is_surely_kept_is_never_below_the_budget_nor_rounded_up(estimates):
+    for share, budget in zip(
+        list_budgets(), build_verdict_data(estimates, estimates.decide(0.9), False)["budgets"], strict=True
+    ):
+        decision = estimates.decide(share, with_options=False)
+        for option, text in zip((decision.sure, decision.bet), budget["sureShares"], strict=True):
+            assert (text is None) == (option is None)
+            if option is not None:
+                bound = float(text.removeprefix("at least ").rstrip("%"))
+                assert option.sure_share - 0.001 <= bound / 100 <= option.sure_share + 1e-6
+                assert bound >= 100 * share - 1e-9 or not option.is_sure
 
 
 @pytest.mark.parametrize("is_confirmed", [True, False])

@@ -127,8 +127,9 @@ def test_best_setting_of_each_decoder_has_its_gain_kept_share_and_chance(measure
     rows = {name.split(" ")[1]: row for name, row in zip(best["Best setting"], best.to_dict("records"), strict=True)}
     assert set(rows) == {"MMR", "VRSD"}, "the baseline is what they are compared with"
     vrsd = next(option for option in options if option.name == "VRSD")
-    interval = f"\n{vrsd.low:.0%} to {vrsd.high:.0%}"
-    assert rows["VRSD"]["ILAD"] == f"+{vrsd.gain:.0%}" and rows["VRSD"]["Recall kept"].endswith(interval)
+    assert rows["VRSD"]["ILAD"] == f"+{vrsd.gain:.0%}"
+    share_text, bound = rows["VRSD"]["Recall kept"].split("\nat least ")
+    assert share_text == f"{vrsd.share_kept:.1%}" and 0 <= 100 * vrsd.sure_share - float(bound.rstrip("%")) < 0.1
     assert rows["VRSD"]["Keeps 95%"] == f"{round(100 * vrsd.chance)} in 100"
     assert re.fullmatch(r"[\d,]+ better\n[\d,]+ worse", rows["VRSD"]["Queries"])
     sure = [option for option in options if option.chance >= SURE_CHANCE]
@@ -167,7 +168,7 @@ def test_the_setting_of_explore_lies_on_its_curve_and_the_set_of_a_point_is_show
     app = measured(**{"explore.mmr.relevance_weight": 0.37})
     drawn = figure(app)
     assert any("relevance_weight=0.37" in label for label in ids(drawn))
-    ring = next(trace for trace in drawn["data"] if trace.get("name") == "current setting")
+    ring = next(trace for trace in drawn["data"] if trace.get("name") == "Explore")
     assert len(ring["x"]) == 2, "MMR and VRSD as they are set in Explore"
     label = next(i for i in ids(figure(app)) if "relevance_weight=0.2" in i)
     app.session_state[selection.OPEN_POINT_KEY] = label

@@ -10,7 +10,7 @@ from scipy import stats
 
 import engine
 from engine import DataError, Embeddings, ParamError, Qrels, Space, decide
-from engine.evaluation.decide import BET_CHANCE, SURE_CHANCE, estimate_options
+from engine.evaluation.decide import BET_CHANCE, SURE_CHANCE, estimate_options, find_lower_share
 from engine.evaluation.decision import find_best
 from engine.evaluation.frontier import TIME_AXIS
 from engine.evaluation.sweep.cell import decoder_from_json
@@ -120,6 +120,36 @@ def test_objective_of_which_less_is_better_gains_by_falling():
     assert by_time.sentences[0].startswith("You can take 50% less time a query and be sure to keep 95% of Top-k's")
     none_faster = estimate_options([base, slower], objective="milliseconds").decide(0.95)
     assert none_faster.sentences[0].startswith("No setting takes less time a query and is sure to keep 95% of Top-k's")
+
+
+def test_pinned_setting_stays_the_sure_one_while_it_is_sure_enough():
+    estimates = estimate_options([BASE, *make_weights()], objective="ilad")
+    usual = estimates.decide(0.95)
+    modest = max((o for o in usual.options if o.is_sure and o.gain < usual.sure.gain), key=lambda o: o.gain)
+    assert estimates.decide(0.95, pinned=modest.label).sure.label == modest.label
+    risky = next(option for option in usual.options if not option.is_sure)
+    assert estimates.decide(0.95, pinned=risky.label).sure.label == usual.sure.label
+    assert estimates.decide(0.95, pinned="unknown").sure.label == usual.sure.label
+
+
+@pytest.mark.parametrize(
+    ("low", "gain", "share"), [(0.939, 0.2, 0.93), (0.93, 0.2, 0.93), (0.939, 0.0, None), (0.0, 0.2, None)]
+)
+def test_lower_share_is_the_largest_that_both_splits_are_sure_of(low, gain, share):
+    estimates = estimate_options([BASE, cell("vrsd", make_values(0.24, 0.01, 0.02))], objective="ilad")
+    decision = estimates.decide(0.95)
+    assert find_lower_share(estimates, decision) is None, "nothing is denied"
+    facts = {"confirmed": False, "confirmed_share": 0.96, "confirmed_low": low, "confirmed_gain": gain}
+    denied = replace(decision, sure=replace(decision.sure, **facts))
+    assert find_lower_share(estimates, denied) == (share if share is None else pytest.approx(share))
+
+
+def test_weak_verdict_has_a_warning():
+    decision = decide([BASE, *make_weights()])
+    assert decision.warning == ""
+    assert replace(decision, queries=24).warning.startswith("Only 24 queries: ")
+    left_out = replace(decision, left_out=decision.options, judged=0.1, judged_most=0.4)
+    assert left_out.warning.startswith("No setting can be chosen") and "10% to 40%" in left_out.warning
 
 
 def test_confirmation_is_student_bound_of_the_other_split():

@@ -11,7 +11,7 @@ from scipy.stats import ttest_1samp
 
 import engine
 from engine.evaluation.tuning.tune import choose
-from engine.evaluation.tuning.tuned import has_notable_gain, suggest_next_step
+from engine.evaluation.tuning.tuned import ask_lower_share, find_share_to_ask, has_notable_gain, suggest_next_step
 from support.source_oracles import draw_sources, make_sourced_space
 from support.sweeps import toy
 
@@ -130,6 +130,10 @@ def test_choice_is_confirmed_by_the_student_bound_of_test(problem, share, is_con
     assert choice.status == "not confirmed on test"
     advice = f"Next: ask for a share of {np.floor(100 * low):.0f}%, which it is sure to keep on test"
     assert suggest_next_step(choice).startswith(advice) and choice.sentences[-1] == suggest_next_step(choice)
+    lower = ask_lower_share(choice)
+    assert lower.chosen is choice.chosen and lower.objective.share == pytest.approx(np.floor(100 * low) / 100)
+    assert lower.status == "confirmed on test" and lower.decision.sure.label == choice.chosen.label
+    assert find_share_to_ask(lower) is None and ask_lower_share(lower) is lower
     # A bound at nothing is no share to ask for.
     lost = replace(choice.decision, sure=replace(choice.decision.sure, confirmed_low=-0.1))
     assert "ask for" not in suggest_next_step(replace(choice, decision=lost))
