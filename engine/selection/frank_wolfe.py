@@ -30,7 +30,7 @@ class FrankWolfe(TradeOffSelector):
         "Curvature added to the relaxation: 1, the paper's, makes it tight; less has fewer local maxima.",
     )
     polish: bool = declare(
-        Flag(True, "polish", title="improve by swaps", advanced=True),
+        Flag(True, "polish", title="improvement by swaps", advanced=True),
         "Swap documents, from several starts, until no swap improves the set; off is the paper's algorithm.",
     )
     relevance_scale: str = declare(RELEVANCE_SCALE)

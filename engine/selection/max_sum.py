@@ -29,7 +29,7 @@ class MaxSum(TradeOffSelector):
 
     relevance_weight: float = declare(RELEVANCE_WEIGHT, symbol="θ", source="CCBQP, eq. 2")
     polish: bool = declare(
-        Flag(True, "polish", title="improve by swaps", advanced=True),
+        Flag(True, "polish", title="improvement by swaps", advanced=True),
         "Swap documents until no swap improves the set; off is plain greedy.",
     )
     relevance_scale: str = declare(RELEVANCE_SCALE)

@@ -78,6 +78,27 @@ def test_setting_without_metrics_on_many_queries_changes_nothing_and_is_named(n_
     assert decide([BASE, scarce, *make_weights()]).queries == 180
 
 
+def test_compared_settings_have_nine_tenths_of_the_queries_in_common():
+    """Each of eight lacks another tenth: all would be compared on a fifth of the queries."""
+    others = make_weights()[:8]
+    for number, other in enumerate(others):
+        other.values["ilad"][20 * number : 20 * (number + 1)] = np.nan
+    decision = decide([BASE, *others])
+    assert decision.queries == 180 and len(decision.options) == 1 and len(decision.scarce) == 7
+    assert {n_queries for _, n_queries, _ in decision.scarce} == {180}
+
+
+def test_run_of_another_system_is_compared_on_the_queries_that_it_has_lists_for():
+    values = make_values(0.2)
+    values["ilad"][:150] = np.nan
+    run = replace(cell("vrsd", values), label="lucene", method="lucene", decoder={"select": {"name": "lucene"}})
+    few = cell("ssd", make_values(0.3))
+    few.values["ilad"][:160] = np.nan
+    decision = decide([BASE, run, few])
+    assert decision.queries == 50 and [option.label for option in decision.options] == ["lucene"]
+    assert decision.scarce == (("SSD · λ 0.8", 40, N_QUERIES),)
+
+
 def test_sentences_say_gain_certainty_and_origin():
     points = [BASE, cell("vrsd", make_values(0.24, 0.01, 0.01)), cell("max_sum", make_values(0.36, 0.04, 0.3))]
     decision = decide(points)

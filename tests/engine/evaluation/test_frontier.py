@@ -255,6 +255,15 @@ def test_means_are_over_queries_that_all_points_have():
     }
 
 
+def test_a_baseline_with_few_values_stays_and_sets_the_queries():
+    ilad = np.where(np.arange(20) < 10, 0.5, np.nan)
+    base = cell("top_k", {"recall": np.full(20, 0.5), "ilad": ilad})
+    other = cell("mmr", {"recall": np.full(20, 0.4), "ilad": np.full(20, 0.6)})
+    curves = frontier([other, base])
+    assert (curves.queries, curves.left_out, curves.left_out_cells) == (10, (), ())
+    assert {p.name for p in curves.points} == {"Top-k", "MMR · λ 0.8"}
+
+
 def test_bad_argument_raises_error_naming_it():
     points = sweep(n=5)
     bad = {

@@ -293,7 +293,7 @@ def test_parameters_that_are_no_numbers_are_shown_as_words():
     assert short_names(
         [cell("max_sum", v, polish=False), cell("nnn", v, scale="support", l1=10.0), cell("vrsd", v)]
     ) == (
-        "Max-sum · θ 0.8 · no polish",
+        "Max-sum · θ 0.8 · no improvement by swaps",
         "NNN · m 10 λ₂ 0.1 · support · may return fewer",
         "VRSD",
     )

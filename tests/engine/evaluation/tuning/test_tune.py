@@ -357,6 +357,32 @@ def test_settings_that_answer_few_queries_are_no_candidates(data):
         tune("nnn", space, short, qrels, **options | {"fixed": {"fill": "strict", "l1": 9.0}})
 
 
+@pytest.mark.parametrize("objective", ["diverse", "knee"])
+def test_a_decoder_that_answers_few_queries_does_not_stop_the_choice(objective):
+    random = torch.Generator().manual_seed(1)
+    vectors, query_vectors = (torch.nn.functional.normalize(torch.randn(n, 16, generator=random)) for n in (200, 40))
+    ids, query_ids = tuple(map(str, range(200))), tuple(f"q{i}" for i in range(40))
+    space = engine.Space(
+        engine.Corpus(ids, tuple(f"word{i % 10} other{i}" for i in range(200))), engine.Embeddings(ids, vectors)
+    )
+    # A fifth of the queries has no word of the corpus, so BM25 returns nothing there.
+    texts = tuple(f"word{i % 10}" if i % 5 else f"unknown{i}" for i in range(40))
+    queries = engine.Embeddings(query_ids, query_vectors, texts=texts)
+    nearest = (query_vectors @ vectors.T).topk(8).indices.tolist()
+    graded = {
+        name: dict.fromkeys((ids[row] for row in rows[::2]), 1) for name, rows in zip(query_ids, nearest, strict=True)
+    }
+    qrels = {
+        split: engine.Qrels({name: graded[name] for name in query_ids[start::2]})
+        for start, split in enumerate(("dev", "test"))
+    }
+    options = {"objective": objective, "k": 5, "selectors": ["mmr"], "points": 3, "resamples": 200}
+    study = engine.choose(space, queries, qrels, scorers=["dense", "bm25"], **options)
+    assert [candidate.decoder.retrieve.spec.name for candidate in study.candidates] == ["dense"]
+    if objective == "diverse":
+        assert any(text.startswith("Left out: ") and "BM25" in text for text in study.sentences)
+
+
 def test_the_store_is_used_and_results_are_repeatable(data, tmp_path):
     store, seen = tmp_path / "cells.db", []
     first = tune(
