@@ -489,20 +489,19 @@ def test_wins_and_losses_are_sorted_bars_with_both_sets():
     app = measured()
     (bars,) = chart(app, 1)["data"]
     count = demo_counts()["dev"]
-    assert len(bars["y"]) == count == len(set(bars["customdata"])) and bars["y"] == sorted(bars["y"], reverse=True)
+    assert len(bars["y"]) == len(set(bars["customdata"])) < count and bars["y"] == sorted(bars["y"], reverse=True)
     won, lost = sum(y > 0 for y in bars["y"]), sum(y < 0 for y in bars["y"])
     assert f"MMR · λ 0.9 vs Top-k, Recall@10: {won} better · {count - won - lost} same · {lost} worse" in pages.texts(
         app
     )
+    assert won + lost == len(bars["y"]), "what is the same has no bar"
     assert all("Only MMR · λ 0.9: " in card and "Only Top-k: " in card for card in bars["hovertext"][:won])
 
 
 def test_the_query_walks_from_the_biggest_win_to_the_biggest_loss():
     app = measured()
-    (bars,) = chart(app, 1)["data"]
-    order = bars["customdata"]
     asked = lambda: re.search(r"(\d+) of 157 · Recall (\S+)", pages.texts(app)).groups()  # noqa: E731
-    for key, at in (("most", 0), ("after", 1), ("before", 0), ("least", len(order) - 1)):
+    for key, at in (("most", 0), ("after", 1), ("before", 0), ("least", 156)):
         pages.press(app, f"tradeoff.{key}")
         assert not app.exception and asked()[0] == str(at + 1), key
     assert app.button(key="tradeoff.after").disabled and asked()[1].startswith("−")
@@ -617,7 +616,7 @@ def test_wins_and_losses_are_those_of_a_setting_between_points():
     decoders = [engine.Decoder(engine.make("top_k")), decoder]
     cells = list(engine.sweep(decoders, loaded.space, vectors, loaded.dataset.qrels["dev"], 10, ("recall", "ilad")))
     expected = rank_query_differences(cells[1], cells[0], "recall", 10)
-    assert bars["y"] == pytest.approx([row.difference for row in expected])
+    assert bars["y"] == pytest.approx([row.difference for row in expected if abs(row.difference) > 1e-9])
     assert "MMR · λ 0.655 vs Top-k, Recall@10: " in pages.texts(app)
     best = pages.first_table(app, "Best setting")
     assert all(" better\n" in text for text in best["Queries"]), "also of settings between the points of a curve"

@@ -115,4 +115,6 @@ def test_table_calls_no_setting_sure_of_which_too_few_documents_are_judged(monke
     rows = {row["cells"][0]: dict(zip(titles, row["cells"], strict=True)) for row in drawn[0]["rows"]}
     certainty = {name: row["Keeps 90%"] for name, row in rows.items()}
     assert list(certainty.items()) == [("Max-sum · θ 0.8", "sure"), ("VRSD", "too few judged")]
-    assert "without a judgement widen it" in drawn[0]["columns"][titles.index("Recall kept")]["help"]
+    assert (
+        "documents without a judgement for and against it" in drawn[0]["columns"][titles.index("Recall kept")]["help"]
+    )
