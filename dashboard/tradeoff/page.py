@@ -824,7 +824,7 @@ def _compare_settings(
         """Test every setting against the baseline in the metrics of both axes."""
         rows = {}
         for metric in curves.metrics:
-            arguments = [point.point for point in curves.points], metric, base.point, curves.k
+            arguments = read_column(curves.points, "point"), metric, base.point, curves.k
             judged = model if METRICS[metric].needs == "qrels" else None
             try:
                 comparisons = compare(*arguments, model_judged=judged)

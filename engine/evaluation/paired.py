@@ -200,7 +200,7 @@ def align_on_common_queries(
         if reference is None:
             reference = max(compared, key=lambda cell: is_defined[cell.label].sum())
         answering = select_answering(compared, reference, metrics, min_share)
-        left_out += [cell for cell in compared if cell not in answering]
+        left_out += filterfalse(answering.__contains__, compared)
         compared = answering
     query_orders = {cell.queries for cell in compared}
     common_queries = sorted(set.intersection(*map(set, query_orders)))

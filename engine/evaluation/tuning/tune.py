@@ -545,7 +545,7 @@ class _Study:
         )
         decision = estimates.decide(objective.share, with_next_level=False)
         # A family whose settings all answer too few queries is left out, and the decision names them.
-        answering = [any(map(family.has_option, decision.options)) for family in families]
+        answering = list(map(any, (map(family.has_option, decision.options) for family in families)))
         families, tried_cells = list(compress(families, answering)), list(compress(tried_cells, answering))
         if not families:
             raise _LacksAnswersError(objective, base)
@@ -555,8 +555,8 @@ class _Study:
         chosen = decision.sure or find_best(best_options)
         candidates = []
         for number, (family, cells, option) in enumerate(zip(families, tried_cells, best_options, strict=True)):
-            scarce_cells = [cell for cell in cells.values() if cell.label not in estimates.position_of]
-            names = tuple(_format_cell(cell, base) for cell in scarce_cells if cell.label != base.label)
+            compared_labels = {base.label, *estimates.position_of}
+            names = tuple(_format_cell(cell, base) for cell in cells.values() if cell.label not in compared_labels)
             own_curves = [curve for curve in curves if curve.method == family.settings.spec.name]
             facts, step = {"queries": decision.queries, "left_out": names}, (number, len(families))
             candidates.append(self._measure_option(option, family, cells, base, own_curves, facts, several, step))
@@ -780,7 +780,7 @@ def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell
     Return it, the choice with its reason, and details for its `Candidate`. Raises DataError if none does.
     """
     answering = paired.select_answering([base, *cells.values()], base, objective.metrics)
-    stages = [stage for stage, cell in cells.items() if cell in answering]
+    stages = list(compress(cells, map(answering.__contains__, cells.values())))
     left_out = tuple(_format_cell(cell, base) for stage, cell in cells.items() if stage not in stages)
     if not stages:
         raise _LacksAnswersError(objective, base)
