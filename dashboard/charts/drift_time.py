@@ -141,7 +141,7 @@ def _build_heading(line: Sparkline, index: int, suffix: str, dark: bool) -> dict
 
 
 def _choose_ticks(line: Sparkline) -> list[float]:
-    """Return two to four values of an axis that get a number: round ones, or 0 and the alarm at the upper edge."""
+    """Return two to four values of an axis that get a number: round ones, or 0 and the alarm."""
     if line.alarm is not None:
         return [0.0, line.alarm]
     span = line.high - line.low

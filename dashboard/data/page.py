@@ -129,8 +129,8 @@ def _draw_estimate(source: Source, slot: DeltaGenerator) -> None:
         try:
             key = source.without_level, corpora.find_loading_job(source) is None
             seconds = get_or_compute(ESTIMATES_TABLE, key, partial(corpora.estimate_embedding, source), MAX_ESTIMATES)
-        # What is wrong with the encoder is told when the corpus is loaded.
-        except FrontierError:
+        # What is wrong with the encoder or the files is told when the corpus is loaded.
+        except (FrontierError, OSError, RuntimeError, ValueError):
             seconds = None
     if seconds:
         slot.caption(f"Embedding takes about {rough_duration(seconds)} on this machine.")

@@ -275,7 +275,9 @@ def _check_up_panel(loaded: Loaded, k: int, depth: int | None) -> JobPanel[Check
 def _check_up_key(loaded: Loaded, set_size: int, depth: int | None) -> tuple[object, ...]:
     """Return the key of a check-up: all that its result depends on."""
     split, self_rule = _get_split(loaded), decoders.get_self_rule()
-    return loaded.key, loaded.space.embeddings.encoder, split, _clip_k(set_size), depth, self_rule
+    qrels = loaded.dataset.qrels.get(split or "")
+    judged = None if qrels is None else qrels.digest
+    return loaded.key, loaded.space.embeddings.encoder, split, judged, _clip_k(set_size), depth, self_rule
 
 
 def _get_split(loaded: Loaded) -> str | None:

@@ -1,13 +1,14 @@
 """The declared parameters of a stage in session state: keys of their widgets, read and set."""
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, overload
 
 import streamlit as st
 
 from engine.errors import ParamError
 from engine.params import Param, Text, Whole, drop_ineffective, form_of, values_of
-from engine.stages import Scorer, ScorerSpec, Selector, SelectorSpec, Spec, Stage
+from engine.stages import Scorer, ScorerSpec, Selector, SelectorSpec, Spec, Stage, methods
 
 COSTLY_PARAMS = {"iterations", "dimension"}
 """Parameters of stages that multiply time or memory whatever the corpus."""
@@ -96,7 +97,12 @@ def as_legible(param: Param, value: Any) -> Any:
 
 
 def find_costly_limit(param: Param) -> int | None:
-    """Return the largest value of a parameter that a page takes, None where its own domain is the limit."""
+    """Return the largest value of a selector's or scorer's parameter that a page takes; None if it takes all.
+
+    Trainings have parameters of the same names; they run as jobs, and hold up nobody.
+    """
     if not isinstance(param, Whole) or param.name not in COSTLY_PARAMS:
         return None
-    return MAX_SLIDER_EXCESS * param.comfortable_range[1]
+    specs = chain(methods("selector").values(), methods("scorer").values())
+    is_costly = any(param in spec.params for spec in specs)
+    return MAX_SLIDER_EXCESS * param.comfortable_range[1] if is_costly else None

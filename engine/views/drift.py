@@ -40,7 +40,7 @@ MIN_REPORTED_SHIFT = 0.001
 NOISE_CHANGE = 0.01
 """A smaller change of a measure says nothing."""
 MIN_AXIS_SPAN = NOISE_CHANGE
-"""Least range of the axis of a measure without an alarm: a change that says nothing never fills it."""
+"""Least range of the axis of a measure without an alarm: a change that says nothing never leaves it."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _drop_missing(values: Iterable[float | None]) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Sparkline:
-    """A measure over time, with an axis on which noise looks like noise."""
+    """A measure over time, with an axis that no noise leaves."""
 
     measure: Measure
     values: tuple[float | None, ...]  # one a step, None where it could not be measured

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import chain
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,7 @@ from engine.decoder import Decoder
 from engine.errors import ParamError
 from engine.params import Choice, Flag, Real, Text, Whole, form_of
 from engine.stages import make, methods
+from engine.training.recipes import RECIPES, declared_params
 from support import pages
 from support.draws import deepen, examples
 from support.live_feedback import add
@@ -331,6 +333,8 @@ def test_costly_parameter_that_no_slider_offers_is_limited(monkeypatch):
     limit = find_costly_limit(next(p for p in methods("selector")["nnn"].params if p.name == "iterations"))
     assert set(asked) == {None, limit} and limit == 1200
     assert app.slider(key="explore.nnn.iterations").value == limit
+    # A training of the same name runs as a job, and holds up nobody.
+    assert not any(map(find_costly_limit, chain.from_iterable(map(declared_params, RECIPES))))
 
 
 def test_a_labelled_query_and_a_document_come_back(demo):
