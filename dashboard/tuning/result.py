@@ -195,12 +195,13 @@ def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_shar
             if decision is not None and decision.differs_at_next_level:
                 level = decision.relevant_from
                 lines.append(f"What counts is the level that is set, grade {level} (Data, Relevant from).")
-            for line in filter(None, [*lines, decoders.describe_scorers(tuned.decoder), outcome.remarks]):
+            for line in filter(None, [*lines, decoders.describe_scorers(tuned.decoder)]):
                 st.text(visible(line))
             if tuned.objective.constrained:
                 _draw_other_choice(loaded, tuned, name)
-        if advice := suggest_next_step(tuned):
-            st.caption(visible(advice))
+        # A sample of the queries limits what the verdict is worth, so that is said beside it.
+        for line in filter(None, [suggest_next_step(tuned), outcome.remarks]):
+            st.caption(visible(line))
 
 
 def _draw_other_choice(loaded: Loaded, tuned: Tuned, name: str) -> None:
