@@ -17,6 +17,7 @@ from dashboard.charts.frontier import (
     describe_marks,
     find_curve,
     has_exact_lines,
+    name_denied_role,
     plot_frontier,
 )
 from dashboard.charts.frontier_panels import plot_panels
@@ -942,7 +943,7 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
         rows=results.rows,
         scrub=scrub,
         pinned=selection.get_pinned(),
-        is_denied=bool(results.decision and results.decision.sure and results.decision.sure.is_denied),
+        denied_role=name_denied_role(results.decision and results.decision.sure),
     )
     on_drag = partial(_take_drag, curve, results.labels)
     chart_label = f"Frontier: {format_axis_title(points.y)} against {format_axis_title(points.x)}"
