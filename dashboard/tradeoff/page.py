@@ -492,9 +492,7 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
     if sweep.model is not None and cells.model is None:
         parts += [] if parts else ["all settings"]
         size_text += visible(f", and the {len(sweep.model.queries):,} queries that {sweep.model.judge} graded")
-    measured_labels = {sweep.baseline.label, *read_column(cells.points, "label")}
-    measured = tuple(decoder for decoder in sweep.decoders if decoder.label in measured_labels)
-    if seconds := sweeps.estimate_seconds(sweep, replace(sweep, decoders=measured)):
+    if seconds := sweeps.estimate_seconds(sweep):
         size_text += f" · about {rough_duration(seconds)}"
     has_vectors = all(part.vectors is not None for part in sweep.parts)
     cost_text = "" if has_vectors else " The queries have to be embedded first."
