@@ -225,6 +225,11 @@ def is_small(sweep: Sweep) -> bool:
     return has_vectors and sweep.n_scores <= MAX_UNASKED_SCORES and not sweep.n_pairs
 
 
+def get_pace(sweep: Sweep) -> float:
+    """Return the scores a second of the last measuring of this corpus and people's queries, or else the usual ones."""
+    return _PACES.get(sweep.cells_key[:2], FIRST_PACE)
+
+
 def estimate_seconds(sweep: Sweep, begun: Sweep | None = None) -> float:
     """Estimate how long what is not stored of a sweep takes, at the pace of the last one here; 0 if all is stored.
 
@@ -232,7 +237,7 @@ def estimate_seconds(sweep: Sweep, begun: Sweep | None = None) -> float:
     """
     # A model's queries are others than people's, and each part may have been stopped at another setting.
     begun_parts = [None] * len(sweep.parts) if begun is None else begun.parts
-    pace = _PACES.get(sweep.cells_key[:2], FIRST_PACE)
+    pace = get_pace(sweep)
     seconds = 0.0
     for part, begun_part in zip(sweep.parts, begun_parts, strict=True):
         n_settings = _count_missing_settings(part, begun_part)

@@ -85,7 +85,7 @@ def test_time_and_pace_count_each_judges_own_queries(sweep, monkeypatch):
     assert sweeps.estimate_seconds(both) == pytest.approx(n_scores / sweeps.FIRST_PACE)
     monkeypatch.setattr(sweeps, "time", SimpleNamespace(perf_counter=iter([0.0, 2.0]).__next__))
     sweeps._measure_part(both, Job("Measuring", lambda job: None))
-    assert sweeps._PACES == {both.cells_key[:2]: n_documents * 4 * len(sweep.decoders) / 2}
+    assert {both.cells_key[:2]: n_documents * 4 * len(sweep.decoders) / 2} == sweeps._PACES
     (pace,) = sweeps._PACES.values()
     left = n_documents * (n_queries - 4) * n_settings
     assert sweeps.estimate_seconds(both) == pytest.approx(left / pace), "the model's part is missing still"
