@@ -145,8 +145,8 @@ class Selector(Stage):
     first_by_scores: ClassVar[bool] = False
     """The scores choose the first document, the vectors the others."""
 
-    criterion: ClassVar[str] = "relevance less redundancy"
-    """The quantity by which a pick beats those that are left, for people; unused where no vectors are read."""
+    criterion: ClassVar[str] = ""
+    """The quantity by which a pick beats those that are left, for people; "" where the set is chosen as a whole."""
 
     path_parameter: ClassVar[str] = "relevance_weight"
     """The parameter that `lambda_path` varies."""

@@ -27,7 +27,7 @@ from dashboard.charts.figure import (
 from dashboard.charts.frontier_layout import PLOT_PX, Place, Window, compute_window, place_labels, trace_envelope
 from dashboard.charts.palette import DASHES, GREY, GROUNDS, INK, method_style, mix_with_ink, translucent
 from engine.decoder import read_limits
-from engine.evaluation.decision import SURE_CHANCE
+from engine.evaluation.decision import SURE_CHANCE, lacks_confirmed_gain
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, compute_floor, select_best_per_method
 from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import describe_guarantee, format_decoder, scorer_chain
@@ -73,8 +73,8 @@ OVERLAP_PX = 16
 """Distance below which two symbols overlap."""
 NO_LINES_TEXT = "no lines between points: only measured settings have a time"
 AXIS_TITLES = {"ilad": "Diversity (ILAD@{k})", TIME_AXIS: "milliseconds a query"}
-DENIED_ROLE = "looked sure"
-"""Role of the sure setting on charts where another split does not confirm it."""
+DENIED_ROLE, GAINLESS_ROLE = "looked sure", "sure, gains nothing"
+"""Roles of the sure setting on charts where another split does not confirm that it keeps the budget, or its gain."""
 BUDGET_SHAPE, VEIL_SHAPE = "budget", "veil"
 """Names of the shapes that the browser draws itself where the budget can be dragged."""
 
@@ -103,7 +103,7 @@ class FrontierChart:
     is_partial: bool = False  # True while settings are measured: lines of which no chance is known are thin
     has_envelope: bool = True  # False to leave out the best of all decoders together
     pinned: str | None = None  # label of the sure setting that stays so at this budget, as another split confirms it
-    is_denied: bool = False  # True if another split does not confirm the sure setting of this budget
+    denied_role: str = ""  # of this budget's sure setting if another split does not confirm it, by `name_denied_role`
 
     @cached_property
     def base(self) -> FrontierPoint | None:
@@ -212,6 +212,13 @@ def find_sure_end(option: Option) -> float:
     that are sure to keep it.
     """
     return max(0.0, option.sure_share)
+
+
+def name_denied_role(sure: Option | None) -> str:
+    """Return the role on charts of a sure setting that another split denies, by its reason; "" unless it does."""
+    if sure is None or not sure.is_denied:
+        return ""
+    return GAINLESS_ROLE if lacks_confirmed_gain(sure) else DENIED_ROLE
 
 
 def _find_comparison(chart: FrontierChart, metric: str, point: FrontierPoint) -> Comparison | None:
@@ -355,7 +362,7 @@ def build_controls(chart: FrontierChart) -> dict[str, Any]:
         step = 100 * BUDGET_STEP
         level = {"value": chart.floor, "low": low_share, "high": high, "step": step, "label": label}
         # Another split was asked about this budget alone.
-        level |= {"denied": chart.floor if chart.is_denied else None, "minOpacity": fade(0, chart.dark)}
+        level |= {"denied": chart.floor if chart.denied_role else None, "minOpacity": fade(0, chart.dark)}
         controls["level"] = level | (_build_choices(chart, chart.estimates) if chart.estimates is not None else {})
     if chart.scrub is not None:
         controls["curve"] = _build_dot(chart, *chart.scrub)
@@ -506,7 +513,7 @@ def add_choices(figure: Figure, chart: FrontierChart, axes: Mapping[str, str] | 
         line = {"color": mark["colour"], "width": 3}
         figure.add_shape(type="circle", name=f"{role} ring", yanchor=mark["y"], line=line, **place | ring)
         # A panel has its decoder's name as its title.
-        role_name = DENIED_ROLE if chart.is_denied and role == "sure" else role
+        role_name = chart.denied_role if chart.denied_role and role == "sure" else role
         text = f"{role_name}: {escape(mark['name'], 60)}" if axes is None else role_name
         figure.add_annotation(
             name=f"{role} label", x=mark["x"], y=mark["y"], text=text, showarrow=False, **refs, xshift=RING_PX + 5,

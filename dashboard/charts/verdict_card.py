@@ -20,7 +20,6 @@ from dashboard.charts.card_labels import (
 from dashboard.charts.figure import TIMES
 from dashboard.charts.frontier import (
     CAP_PX,
-    DENIED_ROLE,
     MAX_CURVES,
     RING_PX,
     STRIP_OPACITY,
@@ -34,6 +33,7 @@ from dashboard.charts.frontier import (
     format_method,
     format_titles,
     group_curves,
+    name_denied_role,
     widen,
 )
 from dashboard.charts.frontier_layout import Box, Place, convex_hull
@@ -184,7 +184,7 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
 
 def _name_role(role: str, option: Option) -> str:
     """Return the role of a recommended setting, "sure" or "bet", as the other split leaves it."""
-    return DENIED_ROLE if role == "sure" and option.is_denied else role
+    return (name_denied_role(option) or role) if role == "sure" else role
 
 
 def _format_gain(gain: float, decision: Decision) -> str:

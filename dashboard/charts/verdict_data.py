@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.frontier import BUDGET_STEP, find_sure_end, list_budgets
 from dashboard.charts.palette import method_look
+from engine.evaluation.decision import lacks_confirmed_gain
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS
 from engine.evaluation.metrics import title_of
 from engine.wording import percent, visible
@@ -60,6 +61,9 @@ def describe_denied_role(decision: Decision) -> str:
     if decision.sure is None or not decision.sure.is_denied:
         return ""
     where = f" on {decision.split}" if decision.split else ""
+    # It may keep the share there too, and be denied as it gains nothing.
+    if lacks_confirmed_gain(decision.sure):
+        return visible(f"sure{where}, gains nothing on {decision.confirm_split}")
     return visible(f"looked sure{where}, not on {decision.confirm_split}")
 
 

@@ -94,13 +94,17 @@ class Sweep:
     @property
     def n_scores(self) -> int:
         """Number of scores that measuring takes: documents (or k² pairs, if more) × queries × decoders."""
-        n_queries = sum(len(part.queries) for part in self.parts)
-        return max(len(self.loaded.space), self.k * self.k) * n_queries * len(self.decoders)
+        return sum(_count_scores(part, len(part.decoders)) for part in self.parts)
 
     @property
     def parts(self) -> "tuple[Sweep, ...]":
         """This sweep, and that by a model's judgements if there is one."""
         return (self,) if self.model is None else (self, self.model)
+
+    def with_decoders(self, decoders: tuple[Decoder, ...]) -> "Sweep":
+        """Return this sweep of other decoders, by all its judges."""
+        model = None if self.model is None else replace(self.model, decoders=decoders)
+        return replace(self, decoders=decoders, model=model)
 
     @property
     def exact_decoders(self) -> tuple[Decoder, ...]:
@@ -221,21 +225,44 @@ def is_small(sweep: Sweep) -> bool:
     return has_vectors and sweep.n_scores <= MAX_UNASKED_SCORES and not sweep.n_pairs
 
 
-def estimate_seconds(sweep: Sweep, measured: Sweep) -> float:
-    """Estimate how long a sweep takes beyond the part of it that is measured, at the pace of the last one here.
+def get_pace(sweep: Sweep) -> float:
+    """Return the scores a second of the last measuring of this corpus and people's queries, or else the usual ones."""
+    return _PACES.get(sweep.cells_key[:2], FIRST_PACE)
 
-    Return 0 if all of its settings are stored.
+
+def estimate_seconds(sweep: Sweep, begun: Sweep | None = None) -> float:
+    """Estimate how long what is not stored of a sweep takes, at the pace of the last one here; 0 if all is stored.
+
+    begun: a sweep of some of the decoders, by the same judges, whose time is not counted; None for none
     """
-    n_settings = max(0, len(sweep.decoders) - len(measured.decoders))
-    if sweep.cells_key in _CELLS:
+    # A model's queries are others than people's, and each part may have been stopped at another setting.
+    begun_parts = [None] * len(sweep.parts) if begun is None else begun.parts
+    pace = get_pace(sweep)
+    seconds = 0.0
+    for part, begun_part in zip(sweep.parts, begun_parts, strict=True):
+        n_settings = _count_missing_settings(part, begun_part)
+        seconds += _count_scores(part, n_settings) / _PACES.get(part.cells_key[:2], pace)
+    return seconds
+
+
+def _count_missing_settings(part: Sweep, begun: Sweep | None) -> int:
+    """Return how many settings one judge's part of a sweep lacks beyond those begun, an exact curve as several."""
+    n_settings = len(part.decoders) - (0 if begun is None else len(begun.decoders))
+    if part.cells_key in _CELLS:
         n_settings = 0
-    elif sweep.vectors is not None:
-        n_settings = min(n_settings, count_missing_cells(**sweep.arguments(), store=open_store()))
-    if not n_settings:
-        return 0.0
-    n_curves = max(0, len(sweep.exact_decoders) - len(measured.exact_decoders))
-    n_scores = sweep.n_scores / len(sweep.decoders) * (n_settings + CURVE_SETTINGS * n_curves)
-    return n_scores / _PACES.get(sweep.cells_key[:2], FIRST_PACE)
+    elif part.vectors is not None:
+        n_settings = min(n_settings, count_missing_cells(**part.arguments(), store=open_store()))
+    if begun is None:
+        n_curves = len(part.exact_decoders) - len(load_stored_curves(part))
+    else:
+        # Where all settings are stored their curves are too, unless a person stopped before them.
+        n_curves = len(part.exact_decoders) - len(begun.exact_decoders) if n_settings > 0 else 0
+    return max(0, n_settings) + CURVE_SETTINGS * max(0, n_curves)
+
+
+def _count_scores(part: Sweep, n_decoders: int) -> int:
+    """Return the number of scores that measuring so many decoders takes on the queries of one judge."""
+    return max(len(part.loaded.space), part.k * part.k) * len(part.queries) * n_decoders
 
 
 def run_sweep(sweep: Sweep, job: Job) -> tuple[Cell, ...]:
@@ -271,7 +298,7 @@ def _measure_part(sweep: Sweep, job: Job) -> None:
             job.collect(cell)
     if n_missing:
         seconds = max(1e-3, time.perf_counter() - start_time)
-        _PACES[sweep.cells_key[:2]] = sweep.n_scores / len(sweep.decoders) * n_missing / seconds
+        _PACES[sweep.cells_key[:2]] = _count_scores(sweep, n_missing) / seconds
     # Curves come last, so that a stop loses none of the cells.
     if job.stop.is_set():
         raise Cancelled("stopped")

@@ -1,5 +1,6 @@
 """Choices that Trade-off and Tune made for one question in this session, so that each page can name the other's."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -28,8 +29,14 @@ class PageChoice:
 
     name: str  # of the setting, "no setting" where none is sure
     n_queries: int  # that it was chosen on
+    queries_digest: str  # of their ids, by `digest_query_ids`
     split: str
     status: str = ""  # what other queries say of it, "" if they were not asked
+
+
+def digest_query_ids(query_ids: Iterable[str]) -> str:
+    """Return a digest of queries' ids, whatever their order."""
+    return digest_of(sorted(query_ids))
 
 
 def identify_data(loaded: Loaded) -> str:
@@ -57,8 +64,13 @@ def describe_other_choice(loaded: Loaded, page: str, k: int, share: float, choic
         return ""
     status = f", {other.status}" if other.status else ""
     other_text, own_text = map(_describe_queries, (other, choice))
-    # Of the same queries only the decoders that are compared can make a difference.
-    scope = "the same ones, among its own decoders" if own_text == other_text else own_text
+    scope = own_text
+    if choice.queries_digest == other.queries_digest and own_text == other_text:
+        # Of the same queries only the decoders that are compared can make a difference.
+        scope = "the same ones, among its own decoders"
+    elif own_text == other_text:
+        # Two samples of one split are equally large.
+        scope = f"{own_text}, not the same ones"
     return f"{page}, on {other_text}: {other.name}{status}; this page chooses on {scope}."
 
 

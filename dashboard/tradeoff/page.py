@@ -1,6 +1,6 @@
 """The Trade-off page: the verdict, the frontier, the sets behind a point, differences by query."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
@@ -17,10 +17,10 @@ from dashboard.charts.frontier import (
     describe_marks,
     find_curve,
     has_exact_lines,
+    name_denied_role,
     plot_frontier,
 )
 from dashboard.charts.frontier_panels import plot_panels
-from dashboard.charts.palette import method_style
 from dashboard.charts.verdict_data import build_verdict_data
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, sweeps, trained
@@ -31,7 +31,14 @@ from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders, restore
 from dashboard.session import tradeoff as settings
-from dashboard.session.choices import TRADEOFF, TUNE, PageChoice, describe_other_choice, remember_choice
+from dashboard.session.choices import (
+    TRADEOFF,
+    TUNE,
+    PageChoice,
+    describe_other_choice,
+    digest_query_ids,
+    remember_choice,
+)
 from dashboard.session.judging import JUDGE, build_request
 from dashboard.session.query import Question, corpus_key, find_first_split, find_max_k
 from dashboard.session.tradeoff import N_VALUES
@@ -40,6 +47,7 @@ from dashboard.tradeoff.selection import OpenSetting
 from dashboard.widgets import passages, runs
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
+from dashboard.widgets.decoder_pills import choose_decoders
 from dashboard.widgets.job_panel import POLL_INTERVAL, JobPanel, draw_cancel_button
 from dashboard.widgets.judges import describe_judges, describe_unused, draw_judges
 from dashboard.widgets.own_documents import draw_own_documents, draw_self_rule
@@ -48,7 +56,7 @@ from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import DataError, FrontierError
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, build_curve_cell, estimate_on_axes
-from engine.evaluation.decision import Decision, list_best_options
+from engine.evaluation.decision import Decision, describe_confirmation, list_best_options
 from engine.evaluation.frontier import (
     BAND_RESAMPLES,
     TIME_AXIS,
@@ -85,8 +93,6 @@ TRADEOFF_CSS = f"""<style>@media (max-width: 1200px) {{
 </style>"""
 """On a small screen the columns are stacked: the chart first, then the sets, then the rest of the first column."""
 SAMPLE_SIZES = (100, 500, 2000)
-PILLS = f".st-key-{settings.PICKED_KEY.replace('.', '-')}"
-"""Streamlit's class of the decoders' buttons."""
 MIN_PANEL_METHODS = 4
 """From so many decoders on each has a panel, unless a person asks for one chart."""
 LAST_KEY = "tradeoff.estimates.last"
@@ -100,6 +106,8 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
 
     loaded: the corpus; question: the current query, None if none was typed or picked
     """
+    # A wish to start the job holds for this visit alone: whatever is drawn, a later one must not find it.
+    is_start_asked = bool(st.session_state.pop(selection.START_KEY, False))
     destination = st.session_state.pop(selection.LEAVE_KEY, None)
     if destination == JUDGE:
         st.switch_page(decoders.DATA_SCREEN)
@@ -156,40 +164,31 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
         x, y = _draw_axes(sweep)
     # Only the decoders chosen in Explore and the baseline, the first registered one, are measured without a click.
     starts_unasked = {*decoders.list_chosen(), next(iter(methods("selector")))}.issuperset(names)
-    all_seconds = _estimate_all_decoders(sweep, scorers, values, _get_depth(question))
-    _draw_board(loaded, question, sweep, x, y, starts_unasked, all_seconds)
+    estimate_all = partial(_estimate_all_decoders, sweep, scorers, values, _get_depth(question))
+    board = _Board(
+        loaded=loaded, question=question, sweep=sweep, x=x, y=y, starts_unasked=starts_unasked,
+        is_asked=is_start_asked, estimate_all=estimate_all,
+    )  # fmt: skip
+    _draw_board(board)
 
 
 def _draw_decoders() -> list[str]:
     """Draw the choice of decoders; return their names, by default those of Explore and the baseline."""
     specs = methods("selector")
-    st.html(_style_pills(specs))
     st.session_state.setdefault(settings.PICKED_KEY, settings.get_default(settings.PICKED_KEY))
-    method_names = choose_several(
+    method_names = choose_decoders(
         "Decoders",
-        specs,
+        {name: spec.title for name, spec in specs.items()},
         settings.PICKED_KEY,
+        # The session has the first choice, which links and resets know.
         default=(),
         show_label=False,
-        format_func=lambda name: f"{method_style(name).sign} {specs[name].title}",
         help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is "
         "always there: what the others are compared with.",
     )
     if len(method_names) < len(specs):
         st.button("All", key="tradeoff.all", on_click=selection.pick_all_decoders, help="Compare all decoders")
     return method_names
-
-
-def _style_pills(names: Iterable[str]) -> str:
-    """Return the style that gives each chosen decoder's pill the colour that it has on the chart."""
-    rules = []
-    for number, name in enumerate(names, start=1):
-        style = method_style(name)
-        colour = f"light-dark({style.light}, {style.dark})"
-        tint = f"color-mix(in srgb, {colour} 16%, transparent)"
-        pill = f"{PILLS} button:nth-of-type({number})[aria-pressed=true]"
-        rules.append(f"{pill} {{border-color: {colour}; background: {tint}; color: inherit}}")
-    return f"<style>{' '.join(rules)}</style>"
 
 
 def _get_labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
@@ -282,9 +281,18 @@ def _build_sweep(
 
 
 def _estimate_all_decoders(sweep: Sweep, scorers: list[Scorer], values: int, depth: int | None) -> float:
-    """Estimate the seconds that measuring every other decoder would take beyond a sweep; 0 if they are measured."""
+    """Estimate the seconds that measuring every other decoder would take beyond a sweep.
+
+    0 if they are measured, or if one of them cannot be: then measuring them says why.
+    """
     all_decoders, _ = _list_decoders(sweep.loaded.space, list(methods("selector")), scorers, values, depth)
-    return sweeps.estimate_seconds(replace(sweep, decoders=all_decoders), sweep)
+    full_sweep = sweep.with_decoders(all_decoders)
+    # Which cells are missing is read from the file, and a new pace shows that something was measured since.
+    key = "seconds", full_sweep.key, sweep.key, sweeps.get_pace(sweep)
+    try:
+        return get_or_compute(selection.MEMORY_KEY, key, lambda: sweeps.estimate_seconds(full_sweep, begun=sweep))
+    except FrontierError:
+        return 0.0
 
 
 def _get_depth(question: Question | None) -> int | None:
@@ -413,16 +421,23 @@ def _draw_judge_button() -> None:
     st.button("Judge queries", key="tradeoff.judge.own", on_click=selection.open_judge)
 
 
-def _draw_board(
-    loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, small: bool, all_seconds: float
-) -> None:
-    """Draw the finished results; offer or run the job that measures the missing ones.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Board:
+    """Question that the controls put: what is measured, and what is drawn of it."""
 
-    small: True if the decoders are among those of Explore and the baseline, so that a short job may start
-    without a click; all_seconds: that measuring the decoders that are not chosen would take
-    """
-    draw_results = partial(st.fragment(_draw_results), loaded, question, sweep, x, y, all_seconds)
-    is_asked = st.session_state.pop(selection.START_KEY, False)
+    loaded: Loaded
+    question: Question | None  # the current query, None without one
+    sweep: Sweep
+    x: str  # name of the metric on the horizontal axis, or of time
+    y: str
+    starts_unasked: bool  # only decoders of Explore and the baseline, so that a short job may start without a click
+    is_asked: bool  # a button on the page has asked for the job
+    estimate_all: Callable[[], float]  # the seconds that measuring the decoders that are not chosen would take
+
+
+def _draw_board(board: _Board) -> None:
+    """Draw the finished results; offer or run the job that measures the missing ones."""
+    sweep, draw_results = board.sweep, partial(st.fragment(_draw_results), board)
     try:
         cells = sweeps.find_cells(sweep)
     except FrontierError as error:
@@ -443,11 +458,14 @@ def _draw_board(
             on_partial=lambda _: draw_results(),
             failed_text="Measuring ended early; what is finished is kept.",
         )
-        is_quick, is_free = small and sweeps.is_small(sweep), jobs.find_blocker(sweeps.SWEEP_PURPOSE) is None
+        is_quick, is_free = (
+            board.starts_unasked and sweeps.is_small(sweep),
+            jobs.find_blocker(sweeps.SWEEP_PURPOSE) is None,
+        )
         # Without a click: a short job that has not run yet, if no other one is in its way. "Compare all decoders" names
         # the time and needs no second click; behind another job it waits.
         starts_itself = is_quick and is_free and panel.job is None
-        if starts_itself or (is_asked and (panel.job is None or not panel.job.is_active)):
+        if starts_itself or (board.is_asked and (panel.job is None or not panel.job.is_active)):
             panel.start_job()
         if (job := panel.job) is not None and job.is_active:
             _draw_measuring(job, draw_results)
@@ -491,9 +509,7 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
     if sweep.model is not None and cells.model is None:
         parts += [] if parts else ["all settings"]
         size_text += visible(f", and the {len(sweep.model.queries):,} queries that {sweep.model.judge} graded")
-    measured_labels = {sweep.baseline.label, *read_column(cells.points, "label")}
-    measured = tuple(decoder for decoder in sweep.decoders if decoder.label in measured_labels)
-    if seconds := sweeps.estimate_seconds(sweep, replace(sweep, decoders=measured)):
+    if seconds := sweeps.estimate_seconds(sweep):
         size_text += f" · about {rough_duration(seconds)}"
     has_vectors = all(part.vectors is not None for part in sweep.parts)
     cost_text = "" if has_vectors else " The queries have to be embedded first."
@@ -546,11 +562,9 @@ class _Results:
         return point.point.label, value
 
 
-def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, all_seconds: float) -> None:
-    """Draw verdict, chart, tables and sets of the finished measurements; a click draws only these anew.
-
-    x, y: names of the metrics on the axes; all_seconds: that measuring the decoders that are not chosen would take
-    """
+def _draw_results(board: _Board) -> None:
+    """Draw verdict, chart, tables and sets of the finished measurements; a click draws only these anew."""
+    loaded, sweep = board.loaded, board.sweep
     # A click inside this fragment may concern the full page, such as the query in the sidebar.
     if st.session_state.pop(selection.REDRAW_KEY, False):
         st.rerun()
@@ -558,13 +572,13 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
     if not cells.points:
         return
     try:
-        results = _collect_results(loaded, sweep, cells, x, y)
+        results = _collect_results(loaded, sweep, cells, board.x, board.y)
     except FrontierError as error:
         st.info("No setting has both metrics. Choose another axis.", icon=":material/info:")
         st.text(error.finding)
         return
     _draw_uncounted(sweep, cells, results.refusal)
-    results, verdict_data = _draw_verdict(loaded, results, cells, all_seconds)
+    results, verdict_data = _draw_verdict(loaded, results, cells, board.estimate_all)
     decision, base = results.decision, results.base
     opened, curve = _find_opened(results, is_complete=not cells.missing)
     has_differences = base is not None and len(results.labels) > 1 and len(sweep.queries) > 1
@@ -589,27 +603,29 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
             verdict.draw_choices(verdict_data)
             verdict.draw_budget(results.frontier, base)
             verdict.draw_best(results.frontier, decision, results.estimates)
-        order = () if base is None else differences.order_queries(sweep, results.frontier, base, opened.cell, y)
+        order = () if base is None else differences.order_queries(sweep, results.frontier, base, opened.cell, board.y)
         draw_sets = partial(point_sets.draw_sets, has_use=not _is_choice(opened, decision))
-        draw_sets(loaded, question, sweep, results.frontier, opened, curve, order)
+        draw_sets(loaded, board.question, sweep, results.frontier, opened, curve, order)
 
 
 def _draw_verdict(
-    loaded: Loaded, results: _Results, cells: Cells, all_seconds: float
+    loaded: Loaded, results: _Results, cells: Cells, estimate_all: Callable[[], float]
 ) -> tuple[_Results, dict[str, Any]]:
     """Draw the verdict, after what another split says of it if that was asked for.
 
     Return the results with the decision that was drawn, and what the browser draws of it, {} without a decision.
-    cells: without other systems; all_seconds: that measuring the decoders that are not chosen would take
+    cells: without other systems; estimate_all: returns the seconds that the decoders that are not chosen would take
     """
     sweep, estimates, decision = results.sweep, results.estimates, results.decision
     if estimates is None or decision is None:
         return results, {}
-    remark = f"{_describe_limits(sweep, cells, decision)} {_describe_tuned(loaded, sweep, cells, decision)}".strip()
     # Beside the running job nothing else is measured.
     other_split = None if cells.running else _find_other_split(loaded, sweep)
     if other_split is not None and selection.is_asked_to_confirm(decision):
         decision = _confirm(loaded, sweep, estimates, decision, other_split)
+    # Tune names this choice with what the other split says of it.
+    tuned_text = _describe_tuned(loaded, results, cells, decision)
+    remark = f"{_describe_limits(sweep, cells, decision)} {tuned_text}".strip()
     chart = FrontierChart(
         frontier=results.frontier, dark=False, share=decision.keep, estimates=estimates, exact=results.exact,
         pinned=selection.get_pinned(),
@@ -619,7 +635,7 @@ def _draw_verdict(
     runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
     request = build_request(loaded, estimates, decision.keep, runs_by_label)
     verdict.draw_verdict(
-        loaded, chart, decision, verdict_data, other_split, remark, request, not cells.missing, all_seconds
+        loaded, chart, decision, verdict_data, other_split, remark, request, not cells.missing, estimate_all
     )
     return replace(results, decision=decision), verdict_data
 
@@ -658,16 +674,26 @@ def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
     return " ".join(sentences)
 
 
-def _describe_tuned(loaded: Loaded, sweep: Sweep, cells: Cells, decision: Decision) -> str:
-    """Describe what Tune chose for the same question in this session; "" without that, or on other axes."""
+def _describe_tuned(loaded: Loaded, results: _Results, cells: Cells, decision: Decision) -> str:
+    """Remember the verdict's choice for Tune; describe what Tune chose for the same question in this session.
+
+    "" without that, or on other axes. decision: after what another split says of it, if that was asked for
+    """
     # Tune's goal with a bound is diversity, of which Recall is kept.
-    if (decision.objective, decision.metric) != (settings.X_METRIC, settings.Y_METRIC):
+    if results.estimates is None or (decision.objective, decision.metric) != (settings.X_METRIC, settings.Y_METRIC):
         return ""
-    name = "no setting" if decision.sure is None else decision.sure.name
-    choice = PageChoice(name=name, n_queries=decision.queries, split=decision.split)
+    sure, set_size = decision.sure, results.sweep.k
+    status = ""
+    if sure is not None and sure.confirmed is not None:
+        facts = sure.confirmed, sure.confirmed_gain, sure.confirmed_gain_low
+        status = describe_confirmation(*facts, decision.confirm_split or "")
+    choice = PageChoice(
+        name="no setting" if sure is None else sure.name, n_queries=decision.queries,
+        queries_digest=digest_query_ids(results.estimates.aligned.queries), split=decision.split, status=status,
+    )  # fmt: skip
     if not cells.missing:
-        remember_choice(loaded, TRADEOFF, sweep.k, decision.keep, choice)
-    return describe_other_choice(loaded, TUNE, sweep.k, decision.keep, choice)
+        remember_choice(loaded, TRADEOFF, set_size, decision.keep, choice)
+    return describe_other_choice(loaded, TUNE, set_size, decision.keep, choice)
 
 
 def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str) -> _Results:
@@ -942,7 +968,7 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
         rows=results.rows,
         scrub=scrub,
         pinned=selection.get_pinned(),
-        is_denied=bool(results.decision and results.decision.sure and results.decision.sure.is_denied),
+        denied_role="" if results.decision is None else name_denied_role(results.decision.sure),
     )
     on_drag = partial(_take_drag, curve, results.labels)
     chart_label = f"Frontier: {format_axis_title(points.y)} against {format_axis_title(points.x)}"

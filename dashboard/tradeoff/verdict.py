@@ -55,7 +55,7 @@ def draw_verdict(
     remark: str,
     request: JudgingRequest | None = None,
     is_complete: bool = True,
-    all_seconds: float = 0.0,
+    estimate_all: Callable[[], float] = float,
 ) -> None:
     """Draw the verdict in two sentences, and buttons to use, export, share and confirm it.
 
@@ -63,7 +63,8 @@ def draw_verdict(
     chart, the sentences follow in the browser. chart: the frontier on the card, one picture of the verdict; data: of
     `build_verdict_data`; other_split: whose queries can confirm the choice, None for none; remark: on what is missing;
     request: documents whose judgements would give another candidate, None for none; is_complete: nothing remains to
-    be measured, so that using the choice is the next step; all_seconds: that measuring the other decoders would take
+    be measured, so that using the choice is the next step; estimate_all: returns the seconds that measuring the other
+    decoders would take
     """
     with st.container(key=KEY, gap="xsmall"):
         if is_available():
@@ -102,7 +103,7 @@ def draw_verdict(
                     args=(request,),
                     help="Too many of the documents that the most promising setting returns have no judgement.",
                 )
-            scope_text = _draw_scope(all_seconds)
+            scope_text = _draw_scope(estimate_all)
             # The sentences after the headlines say on which queries it was chosen and confirmed.
             origin_sentences = decision.sentences[len(list_headlines(decision)) :]
             st.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))), help=SCOPE_HELP)
@@ -124,10 +125,10 @@ def _draw_lower_share(estimates: OptionEstimates, decision: Decision, share: flo
     )
 
 
-def _draw_scope(all_seconds: float) -> str:
+def _draw_scope(estimate_all: Callable[[], float]) -> str:
     """Draw the button that compares all decoders, unless they are; return a sentence on how many are compared.
 
-    all_seconds: that measuring the others would take, 0 if they are measured
+    estimate_all: returns the seconds that measuring the others would take, 0 if they are measured
     """
     specs, picked_names = methods("selector"), st.session_state.get(PICKED_KEY, ())
     # The baseline, the first of the registry, is always among them and cannot be recommended.
@@ -136,6 +137,8 @@ def _draw_scope(all_seconds: float) -> str:
         return ""
     # The headline says "no setting" or "you can be": a person must see of how many decoders that is said.
     why = "The verdict looks at the decoders that are chosen above."
+    # Estimating takes long with many queries, so it is left to where it is shown.
+    all_seconds = estimate_all()
     time_text = f" · about {rough_duration(all_seconds)}" if all_seconds else ""
     label = f"Compare all decoders{time_text}"
     st.button(label, key="tradeoff.all.verdict", on_click=selection.compare_all_decoders, help=why)
@@ -167,10 +170,7 @@ def _draw_actions(
     chart: what the card draws; decoder: of the sure setting, or of the bet without one; is_complete: nothing remains to
     be measured
     """
-    # While something is to be measured, the button that measures it is the page's one primary button. A choice that
-    # the other split denies is not what the page advises.
-    is_advised = is_complete and not (decision.sure is not None and decision.sure.is_denied)
-    kind: Literal["primary", "secondary"] = "primary" if is_advised else "secondary"
+    kind = choose_button_kind(decision, is_complete)
     st.button("Use in Explore", type=kind, key="tradeoff.use", on_click=use_in_explore, args=(decoder,))
     context = trained.export_context(loaded, chart.frontier.k)
     # The popover has the full script, the card only the short code.
@@ -179,6 +179,18 @@ def _draw_actions(
         st.code(snippet.text, language=snippet.language, wrap_lines=True)
     short_code = write_short_code(decoder, context)
     draw_card_button(lambda: _build_card(loaded, chart, decision, short_code), "tradeoff.card")
+
+
+def choose_button_kind(decision: Decision, is_complete: bool) -> Literal["primary", "secondary"]:
+    """Return the kind of the button that uses the verdict's choice: the sure setting, or the bet without one.
+
+    is_complete: nothing remains to be measured
+    """
+    option = decision.sure or decision.bet
+    # While something is to be measured, the button that measures it is the page's one primary button. A choice that
+    # the other split denies is not what the page advises.
+    is_advised = is_complete and not (option is not None and option.is_denied)
+    return "primary" if is_advised else "secondary"
 
 
 def use_in_explore(decoder: Decoder) -> None:

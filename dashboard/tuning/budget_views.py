@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from dashboard.charts.figure import read_column
-from dashboard.charts.frontier import FrontierChart, describe_marks, plot_frontier
+from dashboard.charts.frontier import FrontierChart, describe_marks, name_denied_role, plot_frontier
 from dashboard.charts.slopes import DecoderSlope, plot_slopes
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.memo import get_or_compute
@@ -210,7 +210,7 @@ def _draw_frontier(
         is_muted=key == "tune.known",
         is_partial=not is_final,
         pinned=None if sure is None else sure.label,
-        is_denied=sure is not None and sure.is_denied,
+        denied_role=name_denied_role(sure),
         has_envelope=False,
         # Curves over other queries than the points' would not pass through them.
         exact=[curve for curve in curves if not curve.left_out and len(curve.queries) == points.queries],

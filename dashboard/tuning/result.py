@@ -21,6 +21,7 @@ from dashboard.session.choices import (
     TUNE,
     PageChoice,
     describe_other_choice,
+    digest_query_ids,
     remember_choice,
 )
 from dashboard.session.judging import build_request, set_request
@@ -209,6 +210,9 @@ def _draw_other_choice(loaded: Loaded, tuned: Tuned, name: str) -> None:
     choice = PageChoice(
         name="no other setting" if tuned.stays else name,
         n_queries=tuned.queries if tuned.decision is None else tuned.decision.queries,
+        queries_digest=digest_query_ids(
+            tuned.base.queries if tuned.estimates is None else tuned.estimates.aligned.queries
+        ),
         split=tuned.dev,
         status=tuned.status if tuned.is_confirmed is not None else "",
     )

@@ -16,7 +16,7 @@ from engine.evaluation.paired import MIN_ANSWERED_SHARE, TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import counted
-from engine.wording import percent, signed
+from engine.wording import percent
 
 SURE_CHANCE = 0.95
 """Chance of keeping the required share of the baseline's metric from which a setting is called sure."""
@@ -32,6 +32,8 @@ MIN_COST_SHARE = 0.05
 """A loss of more than this share of the baseline's mean, with 95% confidence, is clear."""
 MIN_NOTABLE_GAIN = 0.01
 """A confirmed gain of less than this share of the baseline's mean is named as small."""
+MIN_SAID_GAIN = 0.0005
+"""A confirmed gain of less than this share of the baseline's mean would be written as 0.0%."""
 FEW_QUERIES = 30
 """Number of queries below which a verdict is said to rest on few."""
 MIN_JUDGED_SHARE = 0.95
@@ -259,9 +261,16 @@ def describe_confirmation(is_confirmed: bool, gain: float | None, gain_low: floa
         return f"not confirmed{where}"
     if gain is None or is_notable(gain, gain_low):
         return f"confirmed{where}"
+    if gain < MIN_SAID_GAIN:
+        return f"confirmed{where}, but gains almost nothing"
     if gain < MIN_NOTABLE_GAIN:
-        return f"confirmed{where}, but only {signed(100 * gain, 1)}%"
+        return f"confirmed{where}, but only +{_format_share_down(gain)}"
     return f"confirmed{where}, but its gain of {percent(gain)} is not certain"
+
+
+def lacks_confirmed_gain(option: Option) -> bool:
+    """Return True if another split denies an option as it gains nothing there, whatever it keeps."""
+    return option.is_denied and option.confirmed_gain is not None and option.confirmed_gain <= TIE_TOLERANCE
 
 
 def rank_by_gain(option: Option) -> tuple[float, float]:
@@ -312,7 +321,7 @@ def _describe(decision: Decision) -> Iterator[str]:
 
 def _describe_denial(sure: Option) -> str:
     """Say why another split does not confirm a setting, "it is not (at least 93.9%)" or "it gains nothing"."""
-    if sure.confirmed_gain is not None and sure.confirmed_gain <= TIE_TOLERANCE:
+    if lacks_confirmed_gain(sure):
         return "it gains nothing"
     return "it is not" if sure.confirmed_low is None else f"it is not (at least {percent(sure.confirmed_low, 1)})"
 
@@ -438,9 +447,18 @@ def _describe_confirmed_gain(decision: Decision, option: Option) -> str:
         # Of a phrase such as "more diverse" or "less Redundancy" the opposite.
         word, rest = phrase.split(" ", 1)
         phrase = f"{'less' if word == 'more' else 'more'} {rest}" if gain < -TIE_TOLERANCE else f"no {phrase}"
-    # A gain of 0 is said without a number.
-    amount = "" if abs(gain) <= TIE_TOLERANCE else f"{percent(abs(gain), 0 if abs(gain) >= 0.01 else 1)} "
+    # A gain of 0 is said without a number, and so is one that would be written as 0.0%.
+    amount = "" if abs(gain) <= TIE_TOLERANCE else f"{_format_share_down(abs(gain))} "
+    if TIE_TOLERANCE < abs(gain) < MIN_SAID_GAIN:
+        amount = "hardly "
     return f", and {verb} {amount}{phrase} there"
+
+
+def _format_share_down(share: float) -> str:
+    """Format a share as a percentage; below MIN_NOTABLE_GAIN with one decimal, and never rounded up to that limit."""
+    if share >= MIN_NOTABLE_GAIN:
+        return percent(share)
+    return percent(min(share, MIN_NOTABLE_GAIN - 0.001), 1)
 
 
 def _format_gain(option: Option) -> str:

@@ -31,6 +31,7 @@ class DPP(GreedySelector):
     """
 
     gain_kind = LOG_RESIDUAL
+    criterion = "λ·relevance + (1 − λ)·volume (log of the squared distance to the span of those above)"
 
     relevance_weight: float = declare(
         replace(

@@ -30,6 +30,7 @@ class SSD(GreedySelector):
     """
 
     gain_kind = ROOT_RESIDUAL
+    criterion = "λ·relevance + (1 − λ)·distance (to the span of those above)"
 
     relevance_weight: float = declare(replace(RELEVANCE_WEIGHT, help="1 is pure relevance, 0 pure distance."))
     window: int | None = declare(replace(WINDOW, help="Far from the last so many picks only.", source="§3.3"))

@@ -44,6 +44,8 @@ class Threshold(Selector):
 
     nested = True
     sequential = True
+    # Of those that are unlike the picks before, which alone are left, the most relevant.
+    criterion = "relevance"
     path_parameter = "threshold"
 
     threshold: float = declare(

@@ -29,6 +29,7 @@ class VRSD(Selector):
 
     nested = True
     sequential = True
+    criterion = "cosine between the query and the sum of the set's vectors"
     first_by_scores = True
 
     def select(self, candidates: Candidates, k: int) -> Ranking:

@@ -175,7 +175,8 @@ def describe_reasons(facts: Why, stage: Selector | None = None) -> str:
         if not facts.overtaken:
             # The first pick has nothing above it that it could repeat.
             has_redundancy = stage is not None and stage.reads_vectors and facts.rank > 1
-            return f"In: highest {stage.criterion if stage and has_redundancy else 'relevance'} of those left."
+            criterion = stage.criterion if stage and has_redundancy else "relevance"
+            return f"In: highest {criterion} of those left." if criterion else "In: chosen for the set as a whole."
         return f"In: chosen over {counted(facts.overtaken, 'more relevant document')}."
     if not facts.size:
         return "Out: no document was selected."

@@ -27,6 +27,7 @@ from dashboard.charts.frontier import (
     find_chance,
     find_curve,
     list_budgets,
+    name_denied_role,
     plot_frontier,
     widen,
 )
@@ -238,7 +239,11 @@ def test_both_choices_have_a_ring_a_strip_of_their_interval_and_a_name(found, es
 
 
 def test_sure_setting_that_another_split_denies_is_named_so_at_its_budget(estimated_chart):
-    plain, denied = plot_frontier(estimated_chart), plot_frontier(replace(estimated_chart, is_denied=True))
+    sure = replace(estimated_chart.estimates.decide(0.9).sure, confirmed=False, confirmed_low=0.997, confirmed_gain=0.1)
+    assert name_denied_role(None) == name_denied_role(replace(sure, confirmed=True)) == ""
+    assert name_denied_role(replace(sure, confirmed_gain=-0.002)) == "sure, gains nothing"
+    roles = "", name_denied_role(sure)
+    plain, denied = (plot_frontier(replace(estimated_chart, denied_role=role)) for role in roles)
     names = [[label.text.split(":")[0] for label in figure.layout.annotations] for figure in (plain, denied)]
     assert "sure" in names[0] and "looked sure" not in names[0]
     assert "looked sure" in names[1] and "sure" not in names[1]

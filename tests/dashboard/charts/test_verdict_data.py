@@ -7,7 +7,7 @@ import pytest
 import engine
 from dashboard.charts.frontier import list_budgets
 from dashboard.charts.palette import method_look
-from dashboard.charts.verdict_data import build_verdict_data, list_headlines
+from dashboard.charts.verdict_data import build_verdict_data, describe_denied_role, list_headlines
 from engine.evaluation.decide import estimate_options
 from support.sweeps import measure_toy
 
@@ -81,6 +81,14 @@ def test_what_another_split_says_is_in_the_headline_of_its_budget_alone(estimate
     else:
         assert len(changed) == 1 and changed[0].endswith("; on test it is not (at least 88.0%).")
         assert after["denial"] == f"looked sure{f' on {plain.split}' if plain.split else ''}, not on test"
+
+
+def test_setting_denied_for_want_of_a_gain_is_not_said_to_be_unsure(estimates):
+    plain = estimates.decide(0.9)
+    sure = replace(plain.sure, confirmed=False, confirmed_share=1.0, confirmed_low=0.997, confirmed_gain=-0.002)
+    decision = replace(plain, sure=sure, split="dev", confirm_split="test", confirm_queries=9)
+    assert describe_denied_role(decision) == "sure on dev, gains nothing on test"
+    assert list_headlines(decision)[0].endswith("; on test it gains nothing.")
 
 
 def test_headlines_are_the_sentences_on_the_choices(estimates):

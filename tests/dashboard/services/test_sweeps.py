@@ -71,6 +71,28 @@ def test_time_is_that_of_the_missing_settings_at_the_pace_of_the_last_sweep(swee
     assert sweeps.estimate_seconds(sweep, first) == 0, "all are in the file"
 
 
+def test_time_and_pace_count_each_judges_own_queries(sweep, monkeypatch):
+    monkeypatch.setattr(sweeps, "_PACES", {})
+    n_queries, sweep = len(sweep.queries), replace(sweep, k=3)  # no other test has measured it
+
+    def judge(rows, **fields):
+        vectors = engine.Embeddings(sweep.vectors.ids[rows], sweep.vectors.vectors[rows])
+        return replace(sweep, queries=engine.Queries(vectors.ids, vectors.ids), vectors=vectors, **fields)
+
+    both = judge(slice(4), model=judge(slice(4, None), judge="model"))
+    n_settings, n_documents = len(sweep.decoders) + sweeps.CURVE_SETTINGS, len(sweep.loaded.space)
+    n_scores = n_documents * n_queries * n_settings
+    assert sweeps.estimate_seconds(both) == pytest.approx(n_scores / sweeps.FIRST_PACE)
+    monkeypatch.setattr(sweeps, "time", SimpleNamespace(perf_counter=iter([0.0, 2.0]).__next__))
+    sweeps._measure_part(both, Job("Measuring", lambda job: None))
+    assert {both.cells_key[:2]: n_documents * 4 * len(sweep.decoders) / 2} == sweeps._PACES
+    (pace,) = sweeps._PACES.values()
+    left = n_documents * (n_queries - 4) * n_settings
+    assert sweeps.estimate_seconds(both) == pytest.approx(left / pace), "the model's part is missing still"
+    few = both.with_decoders(both.decoders[:1])
+    assert sweeps.estimate_seconds(both, few) == pytest.approx(left / n_settings * (n_settings - 1) / pace)
+
+
 def test_curves_in_memory_are_limited_by_their_number_of_values(sweep, monkeypatch):
     run(sweep)
     (curve,) = sweeps.load_stored_curves(sweep)

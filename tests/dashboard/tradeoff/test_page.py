@@ -14,11 +14,13 @@ from dashboard.components import vendor
 from dashboard.services import query_vectors, sweeps
 from dashboard.services.jobs import Job, SessionJobs
 from dashboard.services.source import Source
-from dashboard.session.choices import TRADEOFF, TUNE, PageChoice, identify_data
+from dashboard.session.choices import TRADEOFF, TUNE, PageChoice, digest_query_ids, identify_data
 from dashboard.session.query import find_first_split
+from dashboard.session.tradeoff import PART_KEY, SYSTEM_PART
 from dashboard.tradeoff import page, selection
 from dashboard.widgets import runs
 from engine.data.encoders import read_embedded_texts
+from engine.errors import DataError
 from engine.evaluation.decision import SURE_CHANCE
 from engine.evaluation.frontier import frontier, select_best_per_method
 from engine.evaluation.paired import rank_query_differences
@@ -229,6 +231,8 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     assert len(confirmations) == 2 and all(sentence in pages.texts(app) for sentence in confirmations)
     assert "tradeoff.confirm" not in pages.keys(app) and decision.sentences[0] in pages.texts(app)
     is_denied = decision.sure.confirmed is False
+    (choice,) = app.session_state["choices"].values()
+    assert choice.status == f"{decision.sure.confirmation} on test", "Tune says what became of it"
     assert app.button(key="tradeoff.use").proto.type == ("secondary" if is_denied else "primary")
     first_row = pages.first_table(app, "Best setting").set_index("ILAD").to_dict("index")
     certainty = "looked sure on dev,\nnot on test" if is_denied else "sure"
@@ -238,7 +242,8 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
 
 
 def test_what_tune_chose_for_the_same_question_is_named_beside_the_choice():
-    tuned = PageChoice(name="MMR · λ 0.88", n_queries=59, split="half", status="not confirmed on test")
+    facts = {"n_queries": 59, "queries_digest": "of others", "split": "half", "status": "not confirmed on test"}
+    tuned = PageChoice(name="MMR · λ 0.88", **facts)
     for share, is_named in ((0.95, True), (0.9, False)):
         app = measured(choices={(TUNE, identify_data(pages.load()), 10, share): tuned})
         n_queries = demo_counts()["dev"]
@@ -247,6 +252,8 @@ def test_what_tune_chose_for_the_same_question_is_named_beside_the_choice():
     assert "Tune chooses on a split of its own" in helps(app)
     (choice,) = [each for (page_name, *_), each in app.session_state["choices"].items() if page_name == TRADEOFF]
     assert (choice.n_queries, choice.split) == (n_queries, "dev") and choice.name in headline_of(app)[0]
+    dev_ids = pages.load().dataset.judged("dev").ids
+    assert (choice.queries_digest, choice.status) == (digest_query_ids(dev_ids), "")
 
 
 def test_choices_and_sentences_of_every_budget_go_to_the_browser(live_views, measurements):
@@ -622,6 +629,15 @@ def test_wins_and_losses_are_those_of_a_setting_between_points():
     assert all(" better\n" in text for text in best["Queries"]), "also of settings between the points of a curve"
 
 
+def raise_data_error(*_arguments, **_options):
+    raise DataError("this decoder has no vectors here")
+
+
+def test_asking_for_the_job_holds_for_one_visit_whatever_is_drawn():
+    app = tradeoff(**{PART_KEY: SYSTEM_PART, selection.START_KEY: True})
+    assert not app.exception and selection.START_KEY not in app.session_state
+
+
 def test_verdict_says_how_many_decoders_it_compares_and_offers_all(monkeypatch):
     app = measured()
     others = list(engine.methods("selector"))[1:]
@@ -629,6 +645,12 @@ def test_verdict_says_how_many_decoders_it_compares_and_offers_all(monkeypatch):
     monkeypatch.setattr(sweeps, "is_small", lambda sweep: False)
     # The label names the time, and one click measures.
     assert re.fullmatch(r"Compare all decoders · about \d+ (s|min)", app.button(key="tradeoff.all.verdict").label)
+    with monkeypatch.context() as patch:
+        # One of the others cannot be measured here, which is no reason to draw nothing.
+        patch.setattr(sweeps, "get_pace", lambda sweep: 1.0)
+        patch.setattr(sweeps, "estimate_seconds", raise_data_error)
+        app.run()
+        assert app.button(key="tradeoff.all.verdict").label == "Compare all decoders" and not app.exception
     app = pages.press(app, "tradeoff.all.verdict")
     job = pages.job_of(app, sweeps.SWEEP_PURPOSE)
     assert job is not None and "tradeoff.start" not in pages.keys(app)

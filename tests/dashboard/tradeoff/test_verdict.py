@@ -96,6 +96,31 @@ def test_a_card_s_headline_leaves_out_names_of_settings(keep, headline):
     assert decision.sure is None or decision.sure.name not in " ".join(shortened)
 
 
+@pytest.mark.parametrize("role", ["sure", "bet"])
+def test_choice_that_another_split_denies_has_no_primary_button(estimates, role):
+    plain = estimates.decide(0.9)
+    option, others = plain.sure, {"sure": None, "bet": None}
+    kinds = [
+        verdict.choose_button_kind(replace(plain, **others | {role: replace(option, confirmed=confirmed)}), True)
+        for confirmed in (None, True, False)
+    ]
+    assert kinds == ["primary", "primary", "secondary"]
+    assert verdict.choose_button_kind(plain, False) == "secondary"
+
+
+def test_time_of_the_other_decoders_is_estimated_only_where_a_button_names_it(monkeypatch):
+    estimated, session = [], {}
+    monkeypatch.setattr(verdict.st, "session_state", session)
+    monkeypatch.setattr(verdict.st, "button", lambda label, **options: estimated.append(label))
+    names = list(engine.methods("selector"))
+    for picked in (names, names[:2]):
+        session[verdict.PICKED_KEY] = picked
+        verdict._draw_scope(lambda: 90.0)
+    assert len(estimated) == 1 and estimated[0].startswith("Compare all decoders · about ")
+    session[verdict.PICKED_KEY] = names
+    verdict._draw_scope(lambda: pytest.fail("nothing shows the time"))
+
+
 def test_table_calls_no_setting_sure_of_which_too_few_documents_are_judged(monkeypatch):
     few, all_judged = {"returned": 10, "judged": 5}, {"returned": 10, "judged": 10}
     base = {"recall": recalls(0), "ilad": [0.4] * 200}

@@ -12,7 +12,7 @@ import engine
 from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
 from dashboard.session import decoders
-from dashboard.session.choices import TRADEOFF, PageChoice, identify_data
+from dashboard.session.choices import TRADEOFF, PageChoice, digest_query_ids, identify_data
 from dashboard.tuning.result import STATUS_COLOURS
 from engine.evaluation.export_decoder import EXPORT_TARGETS
 from engine.evaluation.splits import split_in_half, subsample
@@ -214,12 +214,17 @@ def test_small_confirmed_gain_is_said_in_words_and_without_green(outcomes, low, 
 
 def test_what_tradeoff_chose_for_the_same_question_is_named_beside_the_choice(outcomes):
     assert "Trade-off chooses on the queries that it shows" in pages.texts(shown(outcomes))
-    chosen = PageChoice(name="VRSD", n_queries=7, split="test")
+    digest = digest_query_ids(next(iter(outcomes.values())).tuned.estimates.aligned.queries)
+    chosen = PageChoice(name="VRSD", n_queries=7, queries_digest="of others", split="test")
     app = shown(outcomes, choices={(TRADEOFF, identify_data(pages.load()), 10, 0.95): chosen})
     assert "Trade-off, on 7 queries of test: VRSD; this page chooses on 20 queries of dev." in pages.texts(app)
-    same = PageChoice(name="VRSD", n_queries=20, split="dev")
-    app = shown(outcomes, choices={(TRADEOFF, identify_data(pages.load()), 10, 0.95): same})
-    assert "this page chooses on the same ones, among its own decoders." in pages.texts(app)
+    for queries_digest, words in (
+        (digest, "the same ones, among its own"),
+        ("of others", "20 queries of dev, not the"),
+    ):
+        same = PageChoice(name="VRSD", n_queries=20, queries_digest=queries_digest, split="dev")
+        app = shown(outcomes, choices={(TRADEOFF, identify_data(pages.load()), 10, 0.95): same})
+        assert f"this page chooses on {words}" in pages.texts(app)
 
 
 def test_one_target_after_the_other_and_the_files(outcomes):

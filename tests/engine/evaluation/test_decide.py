@@ -216,7 +216,9 @@ def test_confirmation_says_what_is_gained_on_the_other_split(gain, objective, wo
 @pytest.mark.parametrize(
     ("gain", "noise", "words"),
     [
-        (0.003, 0.0, "more diverse there: confirmed, but only +0.3%."),
+        (0.0003, 0.0, "is hardly more diverse there: confirmed, but gains almost nothing."),
+        (0.003, 0.0, "is 0.3% more diverse there: confirmed, but only +0.3%."),
+        (0.0096, 0.0, "is 0.9% more diverse there: confirmed, but only +0.9%."),
         (0.05, 0.0, "more diverse there: confirmed."),
         (0.05, 3.0, "more diverse there: confirmed, but its gain of 5% is not certain."),
     ],
