@@ -241,6 +241,21 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     assert "tradeoff.confirm" in pages.keys(app) and "On test" not in pages.texts(app)
 
 
+def test_denied_choice_is_confirmed_for_a_lower_share_by_one_click(measurements):
+    app = pages.press(measured(), "tradeoff.confirm")
+    (denied,) = app.session_state["choices"].values()
+    assert "tradeoff.lower" in pages.keys(app), "on the demo test denies what dev is sure of"
+    share = int(re.search(r"Keep (\d+)% instead", app.button(key="tradeoff.lower").label)[1])
+    app = pages.press(app, "tradeoff.lower")
+    assert app.session_state[selection.SHARE_KEY] == share / 100 and 85 < share < 95
+    headline = headline_of(app)[0]
+    assert headline.startswith("You can be") and f"keep {share}%" in headline
+    choice = next(c for c in app.session_state["choices"].values() if c.status != denied.status)
+    assert choice.status.startswith("confirmed on test") and denied.status.startswith("not confirmed")
+    assert "tradeoff.lower" not in pages.keys(app)
+    assert app.button(key="tradeoff.use").proto.type == "primary"
+
+
 def test_what_tune_chose_for_the_same_question_is_named_beside_the_choice():
     facts = {"n_queries": 59, "queries_digest": "of others", "split": "half", "status": "not confirmed on test"}
     tuned = PageChoice(name="MMR · λ 0.88", **facts)
