@@ -63,6 +63,8 @@ def test_the_example_is_named_with_its_peak_its_setting_and_its_place():
     assert "lambda_mult=0.5, fetch_k=20" in text and "every pick is what this decoder takes" in text
     assert "Your system: Diversity (ILAD@5) 0." in text
     assert any("keep 95% of your system's Recall@5" in sentence.value for sentence in app.markdown)
+    charts = " ".join(chart.proto.spec for chart in app.get("plotly_chart"))
+    assert EXAMPLE_NAME in charts and f"run {EXAMPLE_NAME}" not in charts
     peak = next(trace for trace in figure(app)["data"] if trace.get("name") == "peak")
     assert (peak["x"], peak["y"]) == ([0.5], [20])
     params = pages.link_of(app)
