@@ -496,9 +496,8 @@ class Notice:
     def _write(self, hint: str) -> str:
         example_ids = replace_surrogates(", ".join(map(repr, self.first)))
         examples = f" (first: {example_ids})" if example_ids else ""
-        return (
-            counted(self.count, self.singular or self.remark, self.remark) + (f" ({hint})" if hint else "") + examples
-        )
+        finding = counted(self.count, self.singular or self.remark, self.remark)
+        return finding + (f" ({hint})" if hint else "") + examples
 
 
 @dataclass(frozen=True, eq=False)
