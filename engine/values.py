@@ -467,21 +467,23 @@ class Notice:
     count: the number of cases
     first: the first five ids
     hint: the option of functions and of the command line that helps, "" for none
+    singular: the remark where the count is 1, "" where it is the same
     """
 
     remark: str
     count: int
     first: tuple[str, ...] = ()
     hint: str = ""
+    singular: str = ""
 
     @classmethod
-    def for_ids(cls, remark: str, ids: Iterable[str], hint: str = "") -> tuple[Notice, ...]:
+    def for_ids(cls, remark: str, ids: Iterable[str], hint: str = "", singular: str = "") -> tuple[Notice, ...]:
         """Return a tuple with one notice that counts these ids; an empty one if there are none.
 
         A tuple, so that a reader can add up the notices of all its checks.
         """
         ids = tuple(ids)
-        return (cls(remark, len(ids), ids[:5], hint),) if ids else ()
+        return (cls(remark, len(ids), ids[:5], hint, singular),) if ids else ()
 
     def __str__(self) -> str:
         return self._write(self.hint)
@@ -494,7 +496,8 @@ class Notice:
     def _write(self, hint: str) -> str:
         example_ids = replace_surrogates(", ".join(map(repr, self.first)))
         examples = f" (first: {example_ids})" if example_ids else ""
-        return f"{self.count:,} {self.remark}" + (f" ({hint})" if hint else "") + examples
+        finding = counted(self.count, self.singular or self.remark, self.remark)
+        return finding + (f" ({hint})" if hint else "") + examples
 
 
 @dataclass(frozen=True, eq=False)

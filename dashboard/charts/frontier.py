@@ -767,8 +767,8 @@ def format_method(point: FrontierPoint) -> str:
     specs, decoder = methods(), point.point.decoder
     scorers = [stage["name"] for stage in (decoder.get("retrieve"), decoder.get("rerank")) if stage]
     names = [point.point.method] if scorers == [next(iter(methods("scorer")))] else [*scorers, point.point.method]
-    # Other systems are not registered: they have their name alone.
-    titles = " → ".join(specs[name].title if name in specs else name for name in names)
+    # Other systems are not registered: they have their name alone, without the "run " of their label.
+    titles = " → ".join(specs[name].title if name in specs else name.removeprefix("run ") for name in names)
     return ", ".join(filter(None, [titles, describe_guarantee(decoder["select"])]))
 
 

@@ -26,10 +26,11 @@ from dashboard.widgets.tables import (
     find_click,
     format_document,
     make_relevance_column,
+    name_metric,
     number_column,
     text_column,
 )
-from engine.evaluation.metrics import METRICS, title_of
+from engine.evaluation.metrics import METRICS
 from engine.maps.clusters import title_prefix
 from engine.views.decision import read_scores
 from engine.views.sets import Place, card, find_missed, merge_rankings
@@ -118,9 +119,9 @@ def _draw_metrics(loaded: Loaded, question: Question, answers: Mapping[str, Answ
     for answer in answers.values():
         with limit_page_computations():
             values = card(loaded.space, question.id, answer.ranking, baseline_ranking, question.qrels, question.k)
-        recall = {} if values.recall is None else {title_of("recall"): values.recall}
-        metrics = {**recall, title_of("ilad"): values.ilad, **values.others}
-        at_k = {f"{title}@{question.k}": value for title, value in metrics.items()}
+        recall = {} if values.recall is None else {name_metric("recall", question.k): values.recall}
+        others = {f"{title}@{question.k}": value for title, value in values.others.items()}
+        at_k = {**recall, name_metric("ilad", question.k): values.ilad, **others}
         times = {"Returned": values.returned, "ms": None if answer.seconds is None else 1000 * answer.seconds}
         rows.append({"Decoder": answer.title, **at_k, "Overlap": values.overlap, **times})
     frame = pd.DataFrame(rows)

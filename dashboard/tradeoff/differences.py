@@ -25,11 +25,10 @@ from dashboard.tradeoff.verdict import draw_point_table, format_interval
 from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.common import as_label
-from dashboard.widgets.tables import number_column, text_column
+from dashboard.widgets.tables import name_metric, number_column, text_column
 from engine.decoder import Decoder, decode
 from engine.evaluation import tables
 from engine.evaluation.frontier import TIME_AXIS, Frontier, FrontierPoint
-from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import QueryDifference, rank_query_differences
 from engine.evaluation.runs import RankedRun
 from engine.evaluation.statistics import Comparison, ComparisonsByMetric, summarize_comparisons
@@ -110,11 +109,11 @@ def _draw_table(points: list[FrontierPoint], rows: ComparisonsByMetric, curves: 
     holm_column = number_column("%.3f", 80, "After Holm's correction over all settings, as the interval")
     labels = read_column(points, "point.label")
     for metric, by_label in rows.items():
-        title, comparisons = title_of(metric), list(map(by_label.get, labels))
+        title, comparisons = name_metric(metric), list(map(by_label.get, labels))
         means = [comparison and comparison.mean for comparison in comparisons]
         # The first row, the baseline, has no comparison: its mean is in those of the others.
         means[0] = next((comparison.baseline_mean for comparison in by_label.values()), None)
-        columns[f"{title}@{curves.k}"] = means, mean_column
+        columns[name_metric(metric, curves.k)] = means, mean_column
         columns[f"Δ {title} (95% CI)"] = list(map(_format_difference, comparisons)), None
         extra_columns[f"p, {title}"] = [comparison and comparison.p for comparison in comparisons], p_column
         holm_values = [comparison and comparison.p_holm for comparison in comparisons]
@@ -192,7 +191,7 @@ def _draw_wins(loaded: Loaded, sweep: Sweep, curves: Frontier, baseline: Frontie
     label, metric = compared.cell.label, _draw_metric(curves, "tradeoff.won.metric")
     rows = order_queries(sweep, curves, baseline, compared.cell, metric)
     signs = Counter(np.sign(read_column(rows, "difference")).tolist())
-    title = f"{title_of(metric)}@{curves.k}"
+    title = name_metric(metric, curves.k)
     counts = f"{signs[1]:,} better · {len(rows) - signs[1] - signs[-1]:,} same · {signs[-1]:,} worse"
     st.text(visible(f"{compared.name} vs {baseline.name}, {title}: {counts}"))
     cards = get_or_compute(
@@ -293,7 +292,7 @@ def _draw_kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, baseline: Fronti
     # Against itself the baseline has no difference.
     differences = [comparison for comparison in rows if comparison.label != base_label]
     method_names = dict(zip(labels, read_column(cells, "method"), strict=True))
-    grouping, title = QUERY_KINDS.get(grouping_name, grouping_name), f"{title_of(metric)}@{curves.k}"
+    grouping, title = QUERY_KINDS.get(grouping_name, grouping_name), name_metric(metric, curves.k)
     figure = plot_strata(differences, method_names, grouping, title, baseline.name, is_dark())
     plot(figure, "tradeoff.kinds", file=f"kinds-{metric}")
     st.caption(
@@ -305,4 +304,4 @@ def _draw_kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, baseline: Fronti
 
 def _draw_metric(curves: Frontier, key: str) -> str:
     """Draw the choice between the metrics of the two axes; return it."""
-    return choose("Metric", curves.metrics, key, show_label=True, persist=False, format_func=title_of)
+    return choose("Metric", curves.metrics, key, show_label=True, persist=False, format_func=name_metric)

@@ -107,13 +107,8 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     loaded: the corpus; question: the current query, None if none was typed or picked
     """
     # A wish to start the job holds for this visit alone: whatever is drawn, a later one must not find it.
-    is_start_asked = bool(st.session_state.pop(selection.START_KEY, False))
-    destination = st.session_state.pop(selection.LEAVE_KEY, None)
-    if destination == JUDGE:
-        st.switch_page(decoders.DATA_SCREEN)
-    elif destination is not None:
-        # A switch of pages needs a run of the whole page: in a fragment's run the sidebar would lose its question.
-        decoders.open_explore()
+    is_asked = bool(st.session_state.pop(selection.START_KEY, False))
+    _leave_if_asked()
     st.html(TRADEOFF_CSS)
     # A system is read off its lists alone, without judgements, so it comes before passages take their place.
     part = choose("Part", settings.PARTS, settings.PART_KEY)
@@ -164,12 +159,21 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
         x, y = _draw_axes(sweep)
     # Only the decoders chosen in Explore and the baseline, the first registered one, are measured without a click.
     starts_unasked = {*decoders.list_chosen(), next(iter(methods("selector")))}.issuperset(names)
-    estimate_all = partial(_estimate_all_decoders, sweep, scorers, values, _get_depth(question))
     board = _Board(
-        loaded=loaded, question=question, sweep=sweep, x=x, y=y, starts_unasked=starts_unasked,
-        is_asked=is_start_asked, estimate_all=estimate_all,
+        loaded=loaded, question=question, sweep=sweep, x=x, y=y, starts_unasked=starts_unasked, is_asked=is_asked,
+        estimate_all=partial(_estimate_all_decoders, sweep, scorers, values, _get_depth(question)),
     )  # fmt: skip
     _draw_board(board)
+
+
+def _leave_if_asked() -> None:
+    """Switch to the page that a button of the last run asked for, if one did."""
+    destination = st.session_state.pop(selection.LEAVE_KEY, None)
+    if destination == JUDGE:
+        st.switch_page(decoders.DATA_SCREEN)
+    elif destination is not None:
+        # A switch of pages needs a run of the whole page: in a fragment's run the sidebar would lose its question.
+        decoders.open_explore()
 
 
 def _draw_decoders() -> list[str]:

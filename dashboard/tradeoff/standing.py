@@ -160,12 +160,26 @@ def _draw_result(standing: PlacedRun, split: str) -> None:
     with chart_column:
         # Without a budget, as the chart's is of Top-k's value, and this one is of the run's.
         chart = FrontierChart(
-            frontier=points, dark=is_dark(), whole=True, opened=point.point.label, exact=standing.curves,
-            has_handles=False,
+            frontier=_name_system(points, point), dark=is_dark(), whole=True, opened=point.point.label,
+            exact=standing.curves, has_handles=False,
         )  # fmt: skip
         figure = plot_frontier(chart)
-        label = f"{point.name} on the frontier of {title_of(points.y)} against {title_of(points.x)}"
+        label = (
+            f"{point.name.removeprefix('run ')} on the frontier of {title_of(points.y)} against {title_of(points.x)}"
+        )
         plot(figure, "tradeoff.system.frontier", file="system-frontier", label=visible(label))
+
+
+def _name_system(points: Frontier, point: FrontierPoint) -> Frontier:
+    """Return the frontier with the run's point by the run's own name, without the "run " of its label."""
+    named = replace(point, name=point.name.removeprefix("run "))
+
+    def name_in(group: tuple[FrontierPoint, ...]) -> tuple[FrontierPoint, ...]:
+        """Return points with the run's by its name."""
+        return tuple(named if each.point.label == point.point.label else each for each in group)
+
+    curves = {label: name_in(group) for label, group in points.curves.items()}
+    return replace(points, curves=curves, front=name_in(points.front))
 
 
 def _compare_with_baseline(points: Frontier, point: FrontierPoint, baseline: FrontierPoint | None) -> str:

@@ -27,7 +27,7 @@ from dashboard.session.choices import SCOPE_HELP
 from dashboard.session.judging import JudgingRequest
 from dashboard.session.tradeoff import PICKED_KEY, SHARE_KEY
 from dashboard.tradeoff import selection
-from dashboard.widgets.tables import draw_columns, text_column
+from dashboard.widgets.tables import draw_columns, name_metric, text_column
 from engine.decoder import Decoder
 from engine.evaluation.decide import OptionEstimates, find_lower_share
 from engine.evaluation.decision import Decision, Option, list_best_options
@@ -333,8 +333,8 @@ def _build_columns(
         kept.append(f"{percent(option.share_kept, 1)}\n{bound}")
         chances.append(_format_certainty(option, decision))
         wins.append("" if estimates is None else _format_wins(estimates, option))
-    y_title = title_of(curves.y)
-    gain_title = "Faster" if curves.x == TIME_AXIS else title_of(curves.x)
+    y_title = name_metric(curves.y)
+    gain_title = "Faster" if curves.x == TIME_AXIS else name_metric(curves.x)
     judged_texts = list(map(_format_judged, options))
     judged_column = {} if decision.judged is None else {"Judged": (judged_texts, "Share of its documents")}
     # Ends such as 46% and 206% are those of documents that nobody judged, and need a word.

@@ -29,12 +29,12 @@ from dashboard.tuning import budget_views
 from dashboard.tuning.request import TuningOutcome
 from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose, select
-from dashboard.widgets.tables import draw_columns, draw_table, number_column, pair, text_column
+from dashboard.widgets.tables import draw_columns, draw_table, name_metric, number_column, pair, text_column
 from engine.errors import DataError, ParamError
 from engine.evaluation.decision import Decision, Option
 from engine.evaluation.export_decoder import export_all
 from engine.evaluation.heat_map import build_slices, compute_importance, heat_map
-from engine.evaluation.metrics import METRICS, mean_of_defined, title_of
+from engine.evaluation.metrics import METRICS, mean_of_defined
 from engine.evaluation.paired import declared_parameters, format_decoder
 from engine.evaluation.statistics import Comparison, describe_comparison, format_p_value
 from engine.evaluation.sweep.cell import Cell, decoder_from_json
@@ -247,7 +247,7 @@ def _draw_chosen_forest(tuned: Tuned) -> None:
     # The gain comes first, then its price.
     for metric in tuned.objective.metrics[::-1]:
         for split_name, is_confirming, comparisons in splits:
-            label = f"{METRICS[metric].title} on {split_name}"
+            label = f"{name_metric(metric)} on {split_name}"
             matches = [comparison for comparison in comparisons if comparison.metric == metric]
             rows += [ForestRow(label, tuned.chosen.method, is_confirming, comparison) for comparison in matches]
     _draw_forest(tuned, rows, "tune.forest", "Filled: queries it was not chosen on." if tuned.comparisons else "")
@@ -266,7 +266,7 @@ def _draw_decoder_forests(tuned: Tuned) -> None:
             if row.metric == metric
         ]
         with column:
-            scope = f"{METRICS[metric].title}@{tuned.k} on {visible(split_name)}"
+            scope = f"{name_metric(metric, tuned.k)} on {visible(split_name)}"
             has_choice = any(row.difference.label == tuned.chosen.label for row in rows)
             caption = "Filled: the choice." if has_choice else budget_views.NO_CHOICE
             _draw_forest(tuned, rows, f"tune.forest.{metric}", caption, scope)
@@ -318,7 +318,7 @@ def _draw_report(tuned: Tuned) -> None:
     reported = {*REPORTED_METRICS, *tuned.objective.metrics}
     for metric in filter(reported.__contains__, list_metrics(tuned.chosen)):
         table_row = {
-            "Metric": f"{METRICS[metric].title}@{tuned.k}",
+            "Metric": name_metric(metric, tuned.k),
             f"{dev_name}: {base_name}": tuned.base.mean[metric],
             f"{dev_name}: chosen": tuned.chosen.mean[metric],
         }
@@ -384,10 +384,10 @@ def _draw_decoder_table(tuned: Tuned) -> None:
     rows: dict[str, dict[str, Any]] = {}
     for row in sorted(comparisons, key=lambda row: metrics.index(row.metric)):
         table_row = rows.setdefault(row.label, {"Decoder": row.name, "Settings": by_label[row.label].settings})
-        table_row |= _format_difference_values(row, f"{METRICS[row.metric].title} ")
+        table_row |= _format_difference_values(row, f"{name_metric(row.metric)} ")
     columns: dict[str, Any] = {}
     for metric in metrics:
-        columns |= _build_difference_columns(f"{METRICS[metric].title} ")
+        columns |= _build_difference_columns(f"{name_metric(metric)} ")
     draw_table(list(rows.values()), columns, placeholder="")
     scope_text = f"Each at its best on {tuned.dev}, measured on {split}."
     st.caption(f"{visible(scope_text)} {DIFFERENCE_CAPTION}")
@@ -434,7 +434,7 @@ def draw_points(points: Sequence[Cell], base: Cell, k: int, objective: Objective
         if importance := compute_importance(points, metric, k):
             parts = [f"{symbol} {percent(share)}" for symbol, share in importance.items()]
             parts.append(f"together {percent(1 - sum(importance.values()))}")
-            st.caption(f"What moves {title_of(metric)} (share of its variance): {' · '.join(parts)}")
+            st.caption(f"What moves {name_metric(metric)} (share of its variance): {' · '.join(parts)}")
     _draw_opened(points, base, k, chosen)
 
 
@@ -460,7 +460,9 @@ def _draw_heat_map(points: Sequence[Cell], objective: Objective, set_size: int, 
     """Draw a metric over the two parameters that vary as a heat map; a click on a cell opens its setting."""
     metric_names = list_metrics(points[0])
     last = objective.metrics[-1]
-    metric = select("Metric of the map", metric_names, "tune.map.metric", default=last, format_func=title_of, width=220)
+    metric = select(
+        "Metric of the map", metric_names, "tune.map.metric", default=last, format_func=name_metric, width=220
+    )
     grid = heat_map(points, metric, set_size)
     figure = plot_heat_map(grid, is_dark(), None if chosen is None else chosen.key, clickable=True)
     _open_clicked("map", plot(figure, "tune.map", file="heat-map"))
@@ -484,7 +486,7 @@ def _draw_table(points: Sequence[Cell], baseline: Cell, chosen: Cell | None) -> 
             # NaN stands for an unset parameter, which the table shows as an empty cell.
             columns[param.symbol] = values.where(values.notna(), None), None
     for metric in list_metrics(points[0]):
-        columns[title_of(metric)] = [_mean_difference(cell, baseline, metric) for cell in rows], DELTA_COLUMN
+        columns[name_metric(metric)] = [_mean_difference(cell, baseline, metric) for cell in rows], DELTA_COLUMN
     columns["Returned"] = frame["returned"], number_column("%.1f", help="Documents per query, on average")
     columns["ms per query"] = frame["milliseconds"], number_column("%.2f", help="Median of single calls")
     event = draw_columns(
@@ -542,8 +544,10 @@ def _draw_opened(points: Sequence[Cell], baseline: Cell, set_size: int, chosen: 
         settings = {"This setting": point, **({"Chosen": chosen} if chosen else {})}
         metrics, rows = list_metrics(point), []
         for name, cell in settings.items():
-            rows.append({"": name} | {title_of(metric): _mean_difference(cell, baseline, metric) for metric in metrics})
-        draw_table(rows, dict.fromkeys(map(title_of, metrics), DELTA_COLUMN))
+            rows.append(
+                {"": name} | {name_metric(metric): _mean_difference(cell, baseline, metric) for metric in metrics}
+            )
+        draw_table(rows, dict.fromkeys(map(name_metric, metrics), DELTA_COLUMN))
         st.caption(f"Differences to {_format_name(baseline)}.")
 
 

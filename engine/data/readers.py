@@ -85,6 +85,7 @@ _PART_NAMES = {
     *("query_vectors.npy", "query_vectors.npz", "query_vectors.ids.txt"),
 }
 COPIES_REMARK = "documents are copies: an earlier one has the same title and text"
+COPY_REMARK = "document is a copy: an earlier one has the same title and text"
 MAX_MISSING_SHARE = 0.5
 """Largest share of the relevant documents of a judgement file, or of a run's documents, that the corpus may lack.
 
@@ -794,8 +795,9 @@ def _check_texts(corpus: Corpus) -> Notices:
         if text_digest in seen_digests:
             copied_ids.append(doc_id)
         seen_digests.add(text_digest)
-    copy_notices = Notice.for_ids(COPIES_REMARK, copied_ids)
-    return Notice.for_ids("documents have neither title nor text", empty_ids) + copy_notices
+    copy_notices = Notice.for_ids(COPIES_REMARK, copied_ids, singular=COPY_REMARK)
+    remark, singular = "documents have neither title nor text", "document has neither title nor text"
+    return Notice.for_ids(remark, empty_ids, singular=singular) + copy_notices
 
 
 def _load_queries(folder_path: Path, read_table: TableReader, vectors: str | None) -> tuple[Queries, Notices]:

@@ -374,7 +374,8 @@ def _resolve_repeated_ids(
         )
     if repeated_rule == "first":
         remark = "rows were left out: an earlier one has their id"
-        omission_notice = Notice.for_ids(remark, map(ids.__getitem__, repeated_rows))
+        singular = "row was left out: an earlier one has its id"
+        omission_notice = Notice.for_ids(remark, map(ids.__getitem__, repeated_rows), singular=singular)
         return list(first_rows), list(first_rows.values()), omission_notice
     # The first row with an id keeps it and counts as number 1, so that repeats are numbered from 2.
     renamed_ids, last_suffixes = list(ids), dict.fromkeys(first_rows, 1)
@@ -386,7 +387,9 @@ def _resolve_repeated_ids(
             last_suffixes[doc_id] += 1
         renamed_ids[row_id] = f"{doc_id}-{last_suffixes[doc_id]}"
     renaming_remark = "rows have an id that an earlier one has: a number was put behind it"
-    return renamed_ids, range(len(ids)), Notice.for_ids(renaming_remark, map(renamed_ids.__getitem__, repeated_rows))
+    singular = "row has an id that an earlier one has: a number was put behind it"
+    notices = Notice.for_ids(renaming_remark, map(renamed_ids.__getitem__, repeated_rows), singular=singular)
+    return renamed_ids, range(len(ids)), notices
 
 
 def parse_id(id_value: Any, location: str, column_name: str = "id") -> str:

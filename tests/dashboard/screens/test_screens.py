@@ -257,10 +257,10 @@ def test_data_counts_copies_and_asks_what_becomes_of_repeated_ids(tmp_path):
     assert "shop.csv line 3: line 2 has the id '1' already (1 row repeats an id)" in pages.texts(app)
     app.multiselect(key=f"data.columns.{file}.metadata").set_value(["department"]).run()
     pages.pick(app, "Repeated ids", "number")
-    assert "4 documents" in pages.texts(app) and "1 documents are copies" in pages.texts(app)
+    assert "4 documents" in pages.texts(app) and "1 document is a copy" in pages.texts(app)
     pages.pick(app, "Repeated ids", "first")
     shown = pages.texts(app)
-    assert "3 documents" in shown and "1 rows were left out" in shown and "1 documents have neither" in shown
+    assert "3 documents" in shown and "1 row was left out" in shown and "1 document has neither" in shown
     source = Source(str(file), columns=("Doc ID", "text", None), metadata=("department",), repeated="first")
     pages.press(app, "data.load")
     corpora.get_loading_job(source).join(patient(60))

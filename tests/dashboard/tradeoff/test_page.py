@@ -129,7 +129,7 @@ def test_best_setting_of_each_decoder_has_its_gain_kept_share_and_chance(measure
     rows = {name.split(" ")[1]: row for name, row in zip(best["Best setting"], best.to_dict("records"), strict=True)}
     assert set(rows) == {"MMR", "VRSD"}, "the baseline is what they are compared with"
     vrsd = next(option for option in options if option.name == "VRSD")
-    assert rows["VRSD"]["ILAD"] == f"+{vrsd.gain:.0%}"
+    assert rows["VRSD"]["Diversity (ILAD)"] == f"+{vrsd.gain:.0%}"
     share_text, bound = rows["VRSD"]["Recall kept"].split("\nat least ")
     assert share_text == f"{vrsd.share_kept:.1%}" and 0 <= 100 * vrsd.sure_share - float(bound.rstrip("%")) < 0.1
     assert rows["VRSD"]["Keeps 95%"] == f"{round(100 * vrsd.chance)} in 100"
@@ -234,7 +234,7 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     (choice,) = app.session_state["choices"].values()
     assert choice.status == f"{decision.sure.confirmation} on test", "Tune says what became of it"
     assert app.button(key="tradeoff.use").proto.type == ("secondary" if is_denied else "primary")
-    first_row = pages.first_table(app, "Best setting").set_index("ILAD").to_dict("index")
+    first_row = pages.first_table(app, "Best setting").set_index("Diversity (ILAD)").to_dict("index")
     certainty = "looked sure on dev,\nnot on test" if is_denied else "sure"
     assert certainty in {row["Keeps 95%"] for row in first_row.values()}
     app.slider(key=selection.SHARE_KEY).set_value(0.9).run()
@@ -545,7 +545,9 @@ def test_all_settings_are_listed_against_the_baseline():
     table = pages.first_table(app, "Decoder")
     assert len(table) == N_SETTINGS and "Top-k" in table["Decoder"][0]
     assert f"{N_SETTINGS - 1} settings vs Top-k, ILAD@10: " in pages.texts(app) and "Holm" in helps(app)
-    assert table["Δ ILAD (95% CI)"][1].startswith("+0.") and table["Δ ILAD (95% CI)"][1].endswith("↑")
+    assert table["Δ Diversity (ILAD) (95% CI)"][1].startswith("+0.") and table["Δ Diversity (ILAD) (95% CI)"][
+        1
+    ].endswith("↑")
 
 
 def test_many_queries_are_drawn_from():

@@ -1,5 +1,7 @@
 """Your system on Trade-off: what made a run, where it stands, and that a link alone starts nothing."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,11 @@ def test_the_example_is_named_with_its_peak_its_setting_and_its_place():
     assert "lambda_mult=0.5, fetch_k=20" in text and "every pick is what this decoder takes" in text
     assert "Your system: Diversity (ILAD@5) 0." in text
     assert any("keep 95% of your system's Recall@5" in sentence.value for sentence in app.markdown)
+    specs = [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+    # A point's id is its label, "run " and the name; a person sees the name alone.
+    names = [text["text"] for spec in specs for text in spec["layout"].get("annotations", ())]
+    names += [trace.get("name", "") for spec in specs for trace in spec["data"]]
+    assert any(EXAMPLE_NAME in name for name in names) and not any(f"run {EXAMPLE_NAME}" in name for name in names)
     peak = next(trace for trace in figure(app)["data"] if trace.get("name") == "peak")
     assert (peak["x"], peak["y"]) == ([0.5], [20])
     params = pages.link_of(app)

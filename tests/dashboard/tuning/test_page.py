@@ -63,7 +63,7 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     assert result.is_confirmed is not None
     report = pages.first_table(app, "test: chosen")
     rows = {row.metric: row for row in result.comparisons}
-    assert list(report["Metric"]) == [f"{t}@10" for t in ("Recall", "Comp", "nDCG", "ILAD")]
+    assert list(report["Metric"]) == [f"{t}@10" for t in ("Recall", "Comp", "nDCG")] + ["Diversity (ILAD@10)"]
     assert list(report["test: chosen"]) == [rows[m].mean for m in ("recall", "comp", "ndcg", "ilad")]
     assert list(report["dev: Top-k"]) == [result.base.mean[m] for m in ("recall", "comp", "ndcg", "ilad")]
     all_dev, all_test = demo_counts()["dev"], demo_counts()["test"]
@@ -125,7 +125,7 @@ def test_a_cancelled_run_keeps_what_is_finished_and_goes_on(monkeypatch):
     first = {p.key for p in job.partial}
     pages.pick(app, "View", "All settings")
     shown = pages.first_table(app, "Returned")
-    assert len(shown) == len(first) and {"λ", "Recall", "ILAD"} <= set(shown.columns)
+    assert len(shown) == len(first) and {"λ", "Recall", "Diversity (ILAD)"} <= set(shown.columns)
     monkeypatch.setattr("dashboard.tuning.request.tune", pages.hold_after(engine.tune, 6))
     again = pages.start_job(app, "tune.on", "tune", 6)
     assert first < {p.key for p in again.partial}, "what was finished came from the store"
@@ -324,9 +324,9 @@ def test_every_decoder_is_compared_at_its_best(monkeypatch):
     assert [s for s in found.decision.sentences if s not in [t.value for t in app.text]] == []
     assert [s for s in found.sentences if s not in pages.texts(app)] == []
     assert {one.decoder.select.spec.name for one in found.candidates} == set(few["selectors"])
-    table = pages.first_table(app, "ILAD difference")
+    table = pages.first_table(app, "Diversity (ILAD) difference")
     rows = {row.name: row for row in found.comparisons if row.metric == "ilad"}
-    assert {n: d for n, d in zip(table["Decoder"], table["ILAD difference"], strict=True)} == {
+    assert {n: d for n, d in zip(table["Decoder"], table["Diversity (ILAD) difference"], strict=True)} == {
         n: r.difference for n, r in rows.items()
     }
     assert found.test == "test" and len(app.get("plotly_chart")) == 4

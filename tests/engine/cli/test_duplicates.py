@@ -74,7 +74,7 @@ def test_a_wrong_threshold_is_refused_before_anything_is_read(text):
 
 
 def test_copies_that_were_dropped_are_not_announced(folder):
-    remark = "documents are copies"
+    remark = "1 document is a copy"
     assert remark in run("data", "--corpus", folder)
     command = ("decode", "--corpus", folder, "--split", "test", "-k", "3")
     assert remark in run(*command)
