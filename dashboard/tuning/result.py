@@ -202,7 +202,7 @@ def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_shar
                 _draw_other_choice(loaded, tuned, name)
         # A sample of the queries limits what the verdict is worth, so that is said beside it.
         for line in filter(None, [suggest_next_step(tuned), outcome.remarks]):
-            st.caption(visible(line))
+            st.text(visible(line))
 
 
 def _draw_other_choice(loaded: Loaded, tuned: Tuned, name: str) -> None:
