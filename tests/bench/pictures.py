@@ -18,7 +18,7 @@ from support import warm_home
 from support.browser import WAIT, Server, chromium, idle, view
 
 ADDRESS, TWO = "/?v=1&corpus=numpy-api&decoders=top_k,mmr,dpp,nnn", "/?v=1&corpus=numpy-api&decoders=top_k,mmr"
-PAUSE_MS, WIDTH, HEIGHT, COLOURS = 130, 1200, 760, 128
+PAUSE_MS, WIDTH, HEIGHT, COLOURS = 130, 1200, 760, 256
 """Milliseconds that a frame of the recording is shown, width and height of the recorded page, and colours."""
 RECORDING = "demo"
 LIVE_PAGE = Path(__file__).parents[2] / "assets" / "live.html"
