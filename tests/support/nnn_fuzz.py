@@ -59,7 +59,8 @@ def case(seed):
     best = max(float((rows.astype(float) @ queries[0].astype(float)).max()), 0.0)
     l1 = (0.0, 0.1, 0.01 * best, 0.1 * best, 10 ** rng.uniform(-9, 0) * best, best)[rng.integers(6)]
     l2 = float(rng.choice(RIDGES) if rng.random() < 0.7 else 10 ** rng.uniform(-20, 0))
-    ways = [r for r in ROUTES if r != "newton" or l2 > 1e-10 * max((np.asarray(rows, np.float64) ** 2).sum(1).max(), 1e-300)]
+    largest = max((rows.astype(np.float64) ** 2).sum(1).max(), 1e-300)
+    ways = [r for r in ROUTES if r != "newton" or l2 > 1e-10 * largest]
     return Case(family=family, route=ways[rng.integers(len(ways))], rows=rows, queries=queries, l1=float(l1), l2=l2)
 
 
