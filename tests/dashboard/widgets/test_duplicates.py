@@ -28,14 +28,14 @@ def source(own_home):
 def test_copies_are_dropped_for_this_session_alone_and_come_back(source):
     other, app = pages.screen("data", source), pages.screen("data", source)
     assert "2 groups of near-duplicates: 4 of 8 documents (50%), 1 of them a copy" in pages.texts(app)
-    assert "documents are copies" in pages.texts(app)
+    assert "document is a copy" in pages.texts(app)
     pages.assert_plain(app, "<b>cat</b>")
     app = pages.press(app, "duplicates.copies")
     dropped = replace(source, drop_duplicates=COPIES)
     assert app.session_state["source"] == dropped and other.session_state["source"] == source
     words = pages.texts(app)
     assert "1 copy dropped; its 1 judgement counts for the documents that stay." in words
-    assert "7 documents · 2 queries" in words and "are copies" not in words and "dropped as duplicates" not in words
+    assert "7 documents · 2 queries" in words and "is a copy" not in words and "dropped as duplicates" not in words
     assert pages.load(dropped).dataset.qrels["test"].grades == {"q0": {"d0": 1, "d4": 1}, "q1": {"d3": 1}}
     # The address alone opens the same documents, and so does a link with the query.
     assert app.query_params["drop_duplicates"] == COPIES

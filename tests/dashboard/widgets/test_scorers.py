@@ -251,8 +251,10 @@ def test_a_slider_moves_without_scoring_anew(monkeypatch):
     app = pages.screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): OTHER})
     calls = []
     monkeypatch.setattr(answers, "score_candidates", lambda *given: calls.append(given))
-    slider = next(s for s in app.slider if s.key in {f"explore.{PICKED}.{p.name}" for p in SELECTORS[PICKED].params})
-    slider.set_value(slider.min).run()
+    slider = next(tile for tile in pages.tiles(app).values() if tile["key"] == PICKED)["sliders"][0]
+    name, value = slider["param"], slider["stops"][0]
+    app = pages.emit(app, "explore.tiles", "committed", {"serial": 1, "values": {PICKED: {name: value}}}, once=False)
+    assert app.session_state[f"explore.{PICKED}.{name}"] == value != slider["value"]
     assert not app.exception and not calls
 
 
