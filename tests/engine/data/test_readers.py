@@ -205,7 +205,7 @@ def test_ids_that_occur_twice_are_an_error(tmp_path):
     ):
         load_dataset(beir(tmp_path, queries=[{"_id": "q", "text": "x"}] * 2))
     dataset = load_dataset(tmp_path, repeated="number")
-    assert dataset.queries.ids == ("q", "q-2") and "1 rows have an id" in join_notices(dataset.notices)
+    assert dataset.queries.ids == ("q", "q-2") and "1 row has an id" in join_notices(dataset.notices)
 
 
 def test_named_columns_alone_are_kept_as_metadata(tmp_path):
