@@ -409,8 +409,13 @@ def limit_page_computations(is_long: bool = False) -> Iterator[None]:
     """Hold a slot while a page computes in a `with`: no more compute than there are cores; the others wait.
 
     Jobs in the background, and answers of sliders, have limits of their own. Engine calls inside stop when the server
-    ends; then Cancelled is raised. is_long: it may take minutes; such computations leave a slot to other pages
+    ends; then Cancelled is raised. A computation inside another one of its thread has that one's slot. is_long: it may
+    take minutes; such computations leave a slot to other pages
     """
+    # With a slot each, as many pages as there are slots would each wait for another's second one, for ever.
+    if threading.get_ident() in _COMPUTING_THREADS:
+        yield
+        return
     progress, stop = current_reporter()
     # Without a slot that they never take, a few pages with sets of hundreds would stop all others.
     long_slot = _LONG_SLOTS if is_long else contextlib.nullcontext()

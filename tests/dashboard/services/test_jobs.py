@@ -274,3 +274,31 @@ def test_a_session_that_is_gone_stops_its_jobs(monkeypatch):
     gc.collect()
     one.join(patient(60))
     assert one.cancelled
+
+
+@pytest.mark.threat(
+    "as many pages at once as there are slots, each with a computation inside another",
+    "each ends: the inner one has the outer one's slot, and waits for nobody",
+)
+@pytest.mark.parametrize("is_long", [False, True])
+def test_computation_inside_another_waits_for_no_second_slot(monkeypatch, is_long):
+    """Twenty visitors stopped a server for ever: every slot was held by a page that waited for one more."""
+    n_pages = 2
+    monkeypatch.setattr(jobs, "_PAGE_SLOTS", threading.BoundedSemaphore(n_pages))
+    monkeypatch.setattr(jobs, "_LONG_SLOTS", threading.BoundedSemaphore(1))
+    all_hold_one, ended = threading.Barrier(n_pages), []
+
+    def compute_page():
+        with jobs.limit_page_computations():
+            all_hold_one.wait(patient(10))
+            with jobs.limit_page_computations(is_long=is_long):
+                assert jobs._COMPUTING_THREADS.count(threading.get_ident()) == 1
+            assert jobs.is_at_work()
+        ended.append(threading.get_ident())
+
+    threads = [threading.Thread(target=compute_page, daemon=True) for _ in range(n_pages)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(patient(10))
+    assert len(ended) == n_pages and not set(ended).intersection(jobs._COMPUTING_THREADS)
