@@ -545,7 +545,7 @@ class _Study:
         )
         decision = estimates.decide(objective.share, with_next_level=False)
         # A family whose settings all answer too few queries is left out, and the decision names them.
-        answering = list(map(any, (map(family.has_option, decision.options) for family in families)))
+        answering = [any(map(family.has_option, decision.options)) for family in families]
         families, tried_cells = list(compress(families, answering)), list(compress(tried_cells, answering))
         if not families:
             raise _LacksAnswersError(objective, base)

@@ -238,7 +238,12 @@ def test_filled_in_documents_have_no_weight_and_say_so(space):
         ("top_k", 1, "In: highest relevance of those left."),
         ("mmr", 0, "In: highest relevance of those left."),
         ("mmr", 1, "In: highest λ·relevance − (1 − λ)·redundancy (cosine with the closest above) of those left."),
-        ("dpp", 1, f"In: highest {engine.methods('selector')['dpp'].cls.criterion} of those left."),
+        (
+            "dpp",
+            1,
+            "In: highest λ·relevance + (1 − λ)·volume (log of the squared distance to the span of those above) of "
+            "those left.",
+        ),
         ("ssd", 1, "In: highest λ·relevance + (1 − λ)·distance (to the span of those above) of those left."),
         ("vrsd", 1, "In: highest cosine between the query and the sum of the set's vectors of those left."),
         ("threshold", 1, "In: highest relevance of those left."),
