@@ -24,7 +24,7 @@ from streamlit.web.bootstrap import load_config_options
 
 from dashboard import gate, page_documents, page_limit, page_messages, slow_uploads, workers
 from dashboard.components import vendor
-from dashboard.services import corpora, jobs, login, roots, shutdown
+from dashboard.services import corpora, garbage, jobs, login, roots, shutdown
 from dashboard.services.roots import MAX_UPLOAD_BYTES, Rules
 from dashboard.services.source import STORE_PREFIX, Source
 from engine import paths
@@ -37,6 +37,7 @@ STREAMLIT_CONFIG: dict[str, Any] = {
     "server.address": "127.0.0.1",
     "server.headless": True,
     "server.fileWatcherType": "none",
+    "runner.postScriptGC": False,  # `garbage` collects, for all sessions at once
     "server.maxUploadSize": MAX_UPLOAD_BYTES >> 20,
     "browser.gatherUsageStats": False,
     "logger.hideWelcomeMessage": True,  # ours names Frontier and its folders, and asks no server for an address
@@ -231,10 +232,13 @@ def run_server(
             report_port(st.get_option("server.port"))
         # The corpus loads while the browser starts; the page shows its progress.
         is_silent = is_worker or server.is_private
+        has_ended = threading.Event()
+        garbage.start_collecting(has_ended)
         threading.Thread(target=_prepare_server, args=(browser, server, is_silent), daemon=True).start()
         try:
             yield
         finally:
+            has_ended.set()
             jobs.stop_all_jobs()
 
     def refuse_upload(headers: gate.Headers) -> str:

@@ -4,6 +4,7 @@ Validation, command-line flags, widgets, sweep grids, links, the README's table 
 derived from the declaration.
 """
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -398,6 +399,12 @@ def sweep_values(param: Param, n_points: int) -> tuple[Any, ...]:
 
 def params_of(declared_class: Any) -> tuple[Param, ...]:
     """Return the parameters declared on a dataclass (class or instance), in order, with their names."""
+    return _params_of(declared_class if isinstance(declared_class, type) else type(declared_class))
+
+
+@functools.cache
+def _params_of(declared_class: type) -> tuple[Param, ...]:
+    """Return the parameters declared on a dataclass; decoders ask for them at each call."""
     all_fields = fields(declared_class)
     return tuple(replace(field.metadata["param"], name=field.name) for field in all_fields if "param" in field.metadata)
 

@@ -458,13 +458,19 @@ def spec_of(name: str, kind: Kind | None = None) -> Spec:
 
     Capitals, hyphens and spaces do not matter: "Max-Sum" is max_sum.
     """
-    specs_by_name = methods(kind)
     # Labels and links hold the registered name, whatever a person typed.
-    spec = specs_by_name.get(normalize_name(name)) if isinstance(name, str) else None
-    if spec is None:
+    spec = find_spec(normalize_name(name)) if isinstance(name, str) else None
+    if spec is None or kind not in (None, spec.kind):
+        specs_by_name = methods(kind)
         suggestion = suggest_name(name, specs_by_name)
         raise ParamError(f"no {kind or 'method'} is called {name!r}{suggestion}; there are {', '.join(specs_by_name)}")
     return spec
+
+
+def find_spec(name: str) -> Spec | None:
+    """Return the description of the method of exactly this name, None if none is registered under it."""
+    _discover()
+    return _SPECS.get(name)
 
 
 def make(name: str, **params: Any) -> Any:

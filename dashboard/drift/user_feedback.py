@@ -11,7 +11,7 @@ from dashboard.drift.history import RECORDS_UNIT, DriftHistory
 from dashboard.drift.request import find_probes
 from dashboard.services import feedback
 from dashboard.services.jobs import Job
-from dashboard.services.memo import Memo, session_memo
+from dashboard.services.memo import Memo, shared_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.query import Question, find_first_split, find_max_k
@@ -29,7 +29,7 @@ from engine.wording import visible
 
 HISTORY_PURPOSE = "drift.history"
 DRIFTS_TABLE, PROBES_KEY = "drift.known", "drift.followed"
-MAX_MOMENTS = 2_000
+MAX_MOMENTS = 5_000
 HISTORY_WAIT_SECONDS = 0.4
 """Seconds that a page waits for missing moments: enough for one more, as after a vote."""
 
@@ -68,11 +68,12 @@ def load_history(loaded: Loaded, question: Question | None = None) -> DriftHisto
         st.text(visible(f"⚠ {notice}"))
     steps, split = moments(session.position), find_split(loaded)
     digests = compute_log_digests(session, steps)
-    measured = session_memo(DRIFTS_TABLE, MAX_MOMENTS)
+    measured = shared_memo(DRIFTS_TABLE, MAX_MOMENTS)
     probes_key = identify_probes(loaded, split)
     keys = {step: (digests[step], probes_key) for step in steps}
     _measure_missing(loaded, session, split, keys, measured)
-    drifts = tuple(measured[keys[step]] for step in steps if keys[step] in measured)
+    # One look-up each, as another session may push one out between two.
+    drifts = tuple(filter(None, (measured.get(keys[step]) for step in steps)))
     # Probes are the queries whose answers are followed; a job embeds them before the first measurement.
     probes = _get_probes(session, probes_key)
     queries, qrels, start = probes or (None, None, None)
@@ -109,7 +110,7 @@ def identify_probes(loaded: Loaded, split: str) -> str:
 
     It is "" if documents are the queries.
     """
-    return f"{split} {loaded.dataset.qrels[split].digest}" if split else ""
+    return f"{split} {loaded.dataset.qrels[split].digest} {loaded.dataset.queries.digest}" if split else ""
 
 
 def compute_log_digests(session: orag.Session, steps: Sequence[int]) -> Mapping[int, str]:

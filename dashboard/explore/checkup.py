@@ -13,7 +13,6 @@ from dashboard.components import tile_data, vendor
 from dashboard.components.thumbnails import WallContent, draw_wall
 from dashboard.services import memo
 from dashboard.services.jobs import Job
-from dashboard.services.memo import session_memo
 from dashboard.services.query_vectors import embed_missing, find_query_vectors
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, link, query
@@ -40,8 +39,8 @@ MAX_QUERIES, MAX_DOCUMENTS, MAX_CHECKED_K = 500, 200, 50
 """Largest random samples of queries and of documents; and compared documents of a set."""
 MAX_TOPIC_SCORES = 20_000_000
 """Queries × documents, a second or two, beyond which it is not computed which documents are on topic."""
-CHECKUP_TABLE, PACKED_TABLE, MAX_CHECKUPS = "checkup", "checkup.packed", 4
-"""Session tables of check-ups and of their sets as the browser takes them, and how many each holds."""
+CHECKUP_TABLE, PACKED_TABLE, MAX_CHECKUPS = "checkup", "checkup.packed", 16
+"""Tables, shared by all sessions, of check-ups and of their sets as the browser takes them; how many each holds."""
 STATE_KEY, ADDRESS_KEY = "checkup.state", "checkup.address"
 """Session keys: the wall's state as the browser last reported it, and the address after that report."""
 FIRST_STATE = ("", False, 0)
@@ -85,18 +84,19 @@ def find_check_up(loaded: Loaded, k: int, depth: int | None) -> CheckUpResult | 
     """Return the check-up: how much many queries' results repeat each other; None if it needs a job.
 
     k: number of results compared per query; depth: how many candidates they are chosen from, None for all. It
-    is computed once a session.
+    is computed once for all sessions.
     """
-    key, cached = _check_up_key(loaded, k, depth), session_memo(CHECKUP_TABLE, MAX_CHECKUPS)
-    if key in cached:
-        result: CheckUpResult = cached[key]
+    key, cached = _check_up_key(loaded, k, depth), memo.shared_memo(CHECKUP_TABLE, MAX_CHECKUPS)
+    result: CheckUpResult | None = cached.get(key)
+    if result is not None:
         return result
     queries, *_ = _sample_queries(loaded)
     vectors = None if queries is None else find_query_vectors(loaded, queries)
     # Embedding may take minutes, which is for a job.
     if queries is not None and vectors is None:
         return None
-    return memo.get_or_compute(CHECKUP_TABLE, key, partial(_run_check_up, loaded, vectors, k, depth), MAX_CHECKUPS)
+    run = partial(_run_check_up, loaded, vectors, k, depth)
+    return memo.get_or_compute(CHECKUP_TABLE, key, run, MAX_CHECKUPS, is_shared=True)
 
 
 def draw_check_up(loaded: Loaded, question: Question, *_: object) -> None:
@@ -136,7 +136,7 @@ def draw_queries(
     }
     positions, key = list(checked.order), _check_up_key(loaded, k, depth)
     # A released slider draws the page again, and leaves the baseline's sets as they are.
-    base = memo.get_or_compute(PACKED_TABLE, key, partial(_pack_base, loaded, result), MAX_CHECKUPS)
+    base = memo.get_or_compute(PACKED_TABLE, key, partial(_pack_base, loaded, result), MAX_CHECKUPS, is_shared=True)
     content = WallContent(
         version=digest_of([*map(str, key), result.vectors.digest])[:16],
         titles=[result.query_texts[position] for position in positions],
@@ -268,7 +268,7 @@ def _check_up_panel(loaded: Loaded, k: int, depth: int | None) -> JobPanel[Check
         vectors = None if queries is None else embed_missing(loaded, queries, job)
         return _run_check_up(loaded, vectors, k, depth)
 
-    key, cached = _check_up_key(loaded, k, depth), session_memo(CHECKUP_TABLE, MAX_CHECKUPS)
+    key, cached = _check_up_key(loaded, k, depth), memo.shared_memo(CHECKUP_TABLE, MAX_CHECKUPS)
     return JobPanel(purpose=CHECKUP_TABLE, key=key, title="Checking queries", work=run_job, wait_seconds=1, memo=cached)
 
 
@@ -277,7 +277,9 @@ def _check_up_key(loaded: Loaded, set_size: int, depth: int | None) -> tuple[obj
     split, self_rule = _get_split(loaded), decoders.get_self_rule()
     qrels = loaded.dataset.qrels.get(split or "")
     judged = None if qrels is None else qrels.digest
-    return loaded.key, loaded.space.embeddings.encoder, split, judged, _clip_k(set_size), depth, self_rule
+    # The source tells the rule for near-duplicates too.
+    data = loaded.key, loaded.source, loaded.dataset.queries.digest, loaded.space.embeddings.encoder
+    return *data, split, judged, _clip_k(set_size), depth, self_rule
 
 
 def _get_split(loaded: Loaded) -> str | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import gc
 import glob
 import os
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dashboard.services import answer_jobs, jobs, roots, sending, transfer, uploads
+from dashboard.services.garbage import freeze_heap
 from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.memo import Memo
 from dashboard.services.source import KEEP_ALL, NEAR, DroppedDocuments, Loaded, Source
@@ -538,19 +537,6 @@ def _freezing_progress(job: Job, step_number: int, text_kind: str = "") -> Calla
         job.report(n_done, n_total, label)
 
     return report
-
-
-def freeze_heap() -> None:
-    """Exempt everything alive from garbage collection, after a last collection.
-
-    Streamlit collects after every script run; with torch loaded that takes 190 ms and starves worker threads.
-    """
-    gc.unfreeze()  # else what died since the last time would never be freed
-    gc.collect()
-    gc.freeze()
-    # glibc keeps a heap for every thread, and each corpus is read in its own; elsewhere there is nothing to trim.
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def warm_selectors(source: Source) -> None:

@@ -68,18 +68,40 @@ class Memo(MutableMapping[K, V]):
         return len(self._values)
 
 
+MAX_SHARED = 64
+"""Frontiers, estimates and comparisons that all sessions share; an estimate of 200 settings takes some MB."""
+_SHARED_TABLES: dict[str, Memo[Any, Any]] = {}
+"""Name → table of values that all sessions share."""
+
+
+def shared_memo(table_name: str, max_entries: int) -> Memo[Any, Any]:
+    """Return the table of cached values with this name that all sessions share, created if there is none.
+
+    Its keys must tell all that a value depends on: digests of the data, never the name of a file.
+    """
+    return _SHARED_TABLES.setdefault(table_name, Memo(max_entries))
+
+
+def forget_shared() -> None:
+    """Drop all values that sessions share, as a new server has none; for tests."""
+    _SHARED_TABLES.clear()
+
+
 def session_memo(table_name: str, max_entries: int) -> Memo[Any, Any]:
     """Return this browser session's table of cached values with this name, created if there is none."""
     memo: Memo[Any, Any] = st.session_state.setdefault(table_name, Memo(max_entries))
     return memo
 
 
-def get_or_compute(table_name: str, key: Hashable, compute_value: Callable[[], V], max_entries: int = 24) -> V:
-    """Return this browser session's cached value for a key in the named table, computed if missing.
+def get_or_compute(
+    table_name: str, key: Hashable, compute_value: Callable[[], V], max_entries: int = 24, *, is_shared: bool = False
+) -> V:
+    """Return the cached value for a key in the named table of this browser session, computed if missing.
 
-    max_entries: values that the table holds, if this call creates it; the least recently used one goes first
+    max_entries: values that the table holds, if this call creates it; the least recently used one goes first;
+    is_shared: the table is that of all sessions, see `shared_memo`
     """
-    memo: Memo[Hashable, V] = session_memo(table_name, max_entries)
+    memo: Memo[Hashable, V] = (shared_memo if is_shared else session_memo)(table_name, max_entries)
     # One look-up, as another thread may evict the value between two; None is a value too.
     with contextlib.suppress(KeyError):
         return memo[key]

@@ -25,7 +25,7 @@ from dashboard.charts.verdict_data import build_verdict_data
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, sweeps, trained
 from dashboard.services.jobs import Job
-from dashboard.services.memo import get_or_compute
+from dashboard.services.memo import MAX_SHARED, get_or_compute
 from dashboard.services.query_vectors import find_query_vectors
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
@@ -722,6 +722,8 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
         selection.MEMORY_KEY,
         (sweep.key, x, y, keys, cells.running),
         lambda: frontier(cells.points, x, y, sweep.k, resamples=resamples),
+        MAX_SHARED,
+        is_shared=True,
     )
     base = selection.find_point(points, sweep.baseline.label)
     # Curves over other queries than the points' would not pass through them.
@@ -736,8 +738,10 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
         curve_keys = tuple(read_column(exact, "key"))
         estimates, refusal = get_or_compute(
             selection.MEMORY_KEY,
-            ("estimates", sweep.key, x, y, keys, curve_keys, cells.model is None),
+            ("estimates", sweep.key, x, y, keys, curve_keys, _list_keys(cells.model)),
             lambda: _estimate(points, exact, base.point, cells.model),
+            MAX_SHARED,
+            is_shared=True,
         )
         st.session_state[LAST_KEY] = _get_data_key(sweep, points), labels, estimates
     decoders_by_label = dict(zip(read_column(sweep.decoders, "label"), sweep.decoders, strict=True))
@@ -748,6 +752,11 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
         systems={**decoders_by_label, **runs_by_label},
         decision=None if estimates is None else _decide(estimates), refusal=refusal,
     )  # fmt: skip
+
+
+def _list_keys(model: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    """Return the keys of the settings by a model's judgements; None without one."""
+    return None if model is None else tuple(read_column(model, "key"))
 
 
 def _decide(estimates: OptionEstimates) -> Decision:
@@ -865,8 +874,8 @@ def _compare_settings(
         return rows
 
     with st.spinner("Testing the differences"):
-        key = "compare", sweep.key, tuple(read_column(cells.points, "key")), curves.x, curves.y, model is None
-        return get_or_compute(selection.MEMORY_KEY, key, compute)
+        key = "compare", sweep.key, tuple(read_column(cells.points, "key")), curves.x, curves.y, _list_keys(model)
+        return get_or_compute(selection.MEMORY_KEY, key, compute, MAX_SHARED, is_shared=True)
 
 
 def _find_opened(results: _Results, is_complete: bool) -> tuple[OpenSetting, Curve | None]:

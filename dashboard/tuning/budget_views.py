@@ -8,7 +8,7 @@ from dashboard.charts.figure import read_column
 from dashboard.charts.frontier import FrontierChart, describe_marks, name_denied_role, plot_frontier
 from dashboard.charts.slopes import DecoderSlope, plot_slopes
 from dashboard.components.live_plot import is_dark, plot
-from dashboard.services.memo import get_or_compute
+from dashboard.services.memo import MAX_SHARED, get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import open_store
 from dashboard.tuning.request import Splits, TuningRequest
@@ -170,7 +170,7 @@ def _estimate(cells: Sequence[Cell], baseline: Cell, k: int) -> OptionEstimates 
         except DataError:
             return None
 
-    return get_or_compute(MEMORY_KEY, key, compute)
+    return get_or_compute(MEMORY_KEY, key, compute, MAX_SHARED, is_shared=True)
 
 
 def _draw_frontier(
@@ -197,6 +197,8 @@ def _draw_frontier(
             MEMORY_KEY,
             ("frontier", tuple(read_column(cells, "key")), resamples),
             lambda: frontier(cells, DIVERSE, RELEVANT, k, resamples=resamples),
+            MAX_SHARED,
+            is_shared=True,
         )
     except FrontierError as error:
         st.caption(visible(error.finding))

@@ -14,7 +14,7 @@ from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.params import Choice, Flag, Param, Text, form_of
-from engine.stages import Selector, make, methods
+from engine.stages import Selector, find_spec, make
 
 TIE_TOLERANCE = 1e-9
 """Values that differ by no more are ties: the last bits depend on the order of a set and on the machine."""
@@ -128,7 +128,8 @@ def _check_judgements(cells: Iterable[Any], metrics: Iterable[str]) -> None:
 
 def is_decoder_cell(cell: Any) -> bool:
     """Return True if a cell is a decoder's, False for a run of another system."""
-    return cell.decoder["select"].get("name") in methods("selector")
+    spec = find_spec(cell.decoder["select"].get("name", ""))
+    return spec is not None and spec.kind == "selector"
 
 
 def mark_answered(cell: Any, reference: Any, metrics: Sequence[str]) -> np.ndarray:
@@ -276,7 +277,7 @@ def format_stage(name: str, texts: Mapping[str, str]) -> str:
 
     name: of the registered stage, or of another system's run, which stays as it is; texts: parameter → value as text
     """
-    declared, spec = declared_parameters(name), methods().get(name)
+    declared, spec = declared_parameters(name), find_spec(name)
     number_parts, word_parts = [], []
     for param, value_text in texts.items():
         # A parameter's form is its declaration beside the values of others, such as λ₁ as a penalty or as a number of
@@ -378,10 +379,11 @@ def format_decoder_call(decoder: Decoder | Mapping[str, Any]) -> str:
 
 def _find_scorer_use(decoder: Mapping[str, Any]) -> dict[str, str]:
     """Return what scorers alone decide of a decoder, as `describe_scorer_use` does; {} for another system's run."""
-    stages, registered = [decoder.get(role) for role in ("select", "retrieve", "rerank")], methods()
-    if not stages[1] or any(stage["name"] not in registered for stage in stages if stage):
+    stages = [decoder.get(role) for role in ("select", "retrieve", "rerank")]
+    specs = [find_spec(stage["name"]) if stage else None for stage in stages]
+    if not stages[1] or any(spec is None for stage, spec in zip(stages, specs, strict=True) if stage):
         return {}
-    selector_class = cast(type[Selector], registered[stages[0]["name"]].cls) if stages[0] else None
+    selector_class = None if specs[0] is None else cast(type[Selector], specs[0].cls)
     # Most selectors read the scores throughout, whatever the scorers are.
     if selector_class is None or (selector_class.by_scores and not selector_class.first_by_scores):
         return {}
@@ -420,6 +422,6 @@ def common_form(param: Param, cells: Iterable[Any]) -> Param:
 
 def declared_parameters(name: str) -> Mapping[str, Any]:
     """Return name → declared parameter of a selector or scorer; empty if no such stage is registered."""
-    spec = methods().get(name)
+    spec = find_spec(name)
     params = spec.params if spec else ()
     return dict(zip(map(attrgetter("name"), params), params, strict=True))

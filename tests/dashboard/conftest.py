@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from dashboard.services import corpora, jobs
+from dashboard.services import corpora, jobs, memo
 from support.pages import fresh_corpora
 from support.patience import patient
 
@@ -30,6 +30,12 @@ def no_job_of_a_failure(request):
             job.cancel()
         for job in jobs_left:
             job.join(patient(60))
+
+
+@pytest.fixture(autouse=True)
+def own_results():
+    """What sessions share is computed anew in each test, as it is in a new server."""
+    memo.forget_shared()
 
 
 @pytest.fixture(scope="session", autouse=True)

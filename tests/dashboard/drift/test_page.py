@@ -14,6 +14,7 @@ from dashboard.drift import map as drift_map
 from dashboard.drift.form import FORM_PREFIX
 from dashboard.drift.page import EXAMPLE_RUN, OWN_FEEDBACK, SIMULATION
 from dashboard.services import feedback as live
+from dashboard.services import memo
 from dashboard.services.source import Source
 from dashboard.widgets.map import _MAPS
 from engine import orag
@@ -382,11 +383,11 @@ def test_decoders_are_measured_along_the_log_and_what_is_known_not_again():
     app, loaded, _ = voted(2)
     pages.press_and_finish(looking_at(app, "Decoders"), "drift.quality.start", "drift.quality")
     assert "3 of 3 moments, on the labelled queries of dev" in pages.texts(app) and app.get("plotly_chart")
-    known = dict(app.session_state["drift.known"])
+    known = dict(memo.shared_memo("drift.known", 1))
     vote(loaded, 3)
     pages.finish_jobs(app.run(), "drift.history")
     assert "3 of 4 moments" in pages.texts(app)
-    now = app.session_state["drift.known"]
+    now = memo.shared_memo("drift.known", 1)
     assert len(known) == 3 and len(now) == 4 and all(now[key] is known[key] for key in known)
 
 

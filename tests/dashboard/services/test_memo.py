@@ -21,3 +21,19 @@ def test_a_value_is_computed_once_and_an_eviction_during_the_look_up_is_no_error
     for _ in range(2):
         assert memo.get_or_compute("table", "key", lambda: computed.append(1) or value) is value
     assert len(computed) == 1
+
+
+def test_sessions_share_what_depends_on_data_alone(monkeypatch):
+    """A visitor's page does not compute again what another one's has computed; the rest stays a session's own."""
+    sessions = iter([{}, {}, {}, {}])
+    monkeypatch.setattr(memo.st, "session_state", next(sessions))
+    computed = []
+
+    def ask(is_shared):
+        return memo.get_or_compute("table", "key", lambda: computed.append(1) or len(computed), is_shared=is_shared)
+
+    assert [ask(True), ask(False)] == [1, 2]
+    monkeypatch.setattr(memo.st, "session_state", next(sessions))
+    assert [ask(True), ask(False)] == [1, 3]
+    memo.forget_shared()
+    assert ask(True) == 4

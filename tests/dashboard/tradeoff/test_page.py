@@ -11,7 +11,7 @@ import pytest
 import engine
 from dashboard.charts.frontier import BUDGET_SHAPE
 from dashboard.components import vendor
-from dashboard.services import query_vectors, sweeps
+from dashboard.services import memo, query_vectors, sweeps
 from dashboard.services.jobs import Job, SessionJobs
 from dashboard.services.source import Source
 from dashboard.session.choices import TRADEOFF, TUNE, PageChoice, digest_query_ids, identify_data
@@ -497,6 +497,7 @@ def test_time_can_be_the_axis_to_the_right_and_what_has_none_is_counted():
     assert "ms a query" in pages.first_table(app, "Decoder")
     old = without_times(sweeps.open_store(), lambda cell: cell.method == "mmr" and cell.k == 9)
     sweeps._CELLS.clear()
+    memo.forget_shared()
     app = tradeoff(**asked)
     assert pages.job_of(app, sweeps.SWEEP_PURPOSE) is None, "no cell is computed again for its time"
     assert len(ids(figure(app))) == N_SETTINGS - old == 2

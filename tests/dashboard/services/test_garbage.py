@@ -1,0 +1,53 @@
+"""Garbage of all sessions is collected at intervals, while pages are drawn."""
+
+import gc
+import threading
+import time
+import weakref
+
+import pytest
+
+from dashboard.services import garbage
+from support.patience import until
+
+
+class Cycle:
+    """An object that only the garbage collector frees."""
+
+    def __init__(self):
+        self.me = self
+
+
+@pytest.fixture
+def collecting(monkeypatch):
+    """Collects every hundredth of a second until the test ends; Python itself collects nothing."""
+    monkeypatch.setattr(garbage, "COLLECT_SECONDS", 0.01)
+    stop = threading.Event()
+    gc.disable()
+    yield lambda: garbage.start_collecting(stop)
+    gc.enable()
+    stop.set()
+    until(lambda: all(thread.name != "garbage collection" for thread in threading.enumerate()))
+
+
+def test_cycles_of_objects_are_freed_while_the_server_works(monkeypatch, collecting):
+    monkeypatch.setattr(garbage, "_count_young_collections", iter(range(0, 10**6, 100)).__next__)
+    cycle = weakref.ref(Cycle())
+    assert cycle() is not None
+    collecting()
+    until(lambda: cycle() is None)
+
+
+def test_an_idle_server_collects_nothing(monkeypatch, collecting):
+    looks = []
+    monkeypatch.setattr(garbage, "_count_young_collections", lambda: looks.append(time.monotonic()) or 7)
+    cycle = weakref.ref(Cycle())
+    collecting()
+    until(lambda: len(looks) > 5)
+    assert cycle() is not None
+
+
+def test_young_collections_grow_with_the_objects_that_are_made():
+    before = garbage._count_young_collections()
+    kept = [[number] for number in range(100_000)]
+    assert garbage._count_young_collections() - before >= garbage.MIN_YOUNG_COLLECTIONS and len(kept) == 100_000
