@@ -232,13 +232,10 @@ def run_server(
             report_port(st.get_option("server.port"))
         # The corpus loads while the browser starts; the page shows its progress.
         is_silent = is_worker or server.is_private
-        has_ended = threading.Event()
-        garbage.start_collecting(has_ended)
         threading.Thread(target=_prepare_server, args=(browser, server, is_silent), daemon=True).start()
         try:
             yield
         finally:
-            has_ended.set()
             jobs.stop_all_jobs()
 
     def refuse_upload(headers: gate.Headers) -> str:
@@ -292,6 +289,7 @@ def _prepare_server(browser: bool, server: Listening, is_silent: bool) -> None:
     browser: open one there; is_silent: say nothing, as a parent process does
     """
     use_threads()
+    garbage.start_collecting()
     corpora.get_loading_job()  # the first corpus, whose job runs while the browser starts
     port = config.get_option("server.port")
     # The lifespan begins just before the port answers.

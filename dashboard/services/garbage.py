@@ -5,6 +5,8 @@ import ctypes
 import gc
 import threading
 
+from dashboard.services import jobs
+
 COLLECT_SECONDS = 15.0
 """Seconds between two collections while pages are drawn; a session's figures and tables are cycles of objects."""
 MIN_YOUNG_COLLECTIONS = 20
@@ -29,17 +31,18 @@ def return_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def start_collecting(stop: threading.Event) -> None:
-    """Start a thread that collects garbage every COLLECT_SECONDS while pages are drawn, until `stop` is set.
+def start_collecting() -> None:
+    """Start a thread that collects garbage every COLLECT_SECONDS while pages are drawn, until the server ends.
 
     Streamlit would collect after every script run, which took three fifths of a busy server's time.
     """
-    threading.Thread(target=_collect_until, args=(stop,), name="garbage collection", daemon=True).start()
+    threading.Thread(target=_collect_until_shutdown, name="garbage collection", daemon=True).start()
 
 
-def _collect_until(stop: threading.Event) -> None:
+def _collect_until_shutdown() -> None:
+    """Collect garbage at intervals, in the thread for it."""
     n_seen = _count_young_collections()
-    while not stop.wait(COLLECT_SECONDS):
+    while not jobs.wait_for_shutdown(COLLECT_SECONDS):
         # An idle server makes no garbage, and should use no processor.
         if _count_young_collections() - n_seen >= MIN_YOUNG_COLLECTIONS:
             gc.collect()

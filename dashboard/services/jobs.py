@@ -447,6 +447,11 @@ _TAB_LOST_AT: dict[str, float] = {}
 _SHUTTING_DOWN = threading.Event()
 
 
+def wait_for_shutdown(timeout_seconds: float) -> bool:
+    """Wait until the server ends, for as long at most; return True if it does."""
+    return _SHUTTING_DOWN.wait(timeout_seconds)
+
+
 def stop_all_jobs(timeout_seconds: float = END_GRACE_SECONDS) -> bool:
     """Stop all work for good, and wait for it; return False if some goes on after `timeout_seconds`.
 

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from dashboard.services import garbage
+from dashboard.services import garbage, jobs
 from support.patience import until
 
 
@@ -19,30 +19,31 @@ class Cycle:
 
 
 @pytest.fixture
-def collecting(monkeypatch):
+def start_collecting(monkeypatch):
     """Collects every hundredth of a second until the test ends; Python itself collects nothing."""
     monkeypatch.setattr(garbage, "COLLECT_SECONDS", 0.01)
-    stop = threading.Event()
+    server_end = threading.Event()
+    monkeypatch.setattr(jobs, "_SHUTTING_DOWN", server_end)
     gc.disable()
-    yield lambda: garbage.start_collecting(stop)
+    yield garbage.start_collecting
     gc.enable()
-    stop.set()
+    server_end.set()
     until(lambda: all(thread.name != "garbage collection" for thread in threading.enumerate()))
 
 
-def test_cycles_of_objects_are_freed_while_the_server_works(monkeypatch, collecting):
+def test_cycles_of_objects_are_freed_while_the_server_works(monkeypatch, start_collecting):
     monkeypatch.setattr(garbage, "_count_young_collections", iter(range(0, 10**6, 100)).__next__)
     cycle = weakref.ref(Cycle())
     assert cycle() is not None
-    collecting()
+    start_collecting()
     until(lambda: cycle() is None)
 
 
-def test_an_idle_server_collects_nothing(monkeypatch, collecting):
+def test_an_idle_server_collects_nothing(monkeypatch, start_collecting):
     looks = []
     monkeypatch.setattr(garbage, "_count_young_collections", lambda: looks.append(time.monotonic()) or 7)
     cycle = weakref.ref(Cycle())
-    collecting()
+    start_collecting()
     until(lambda: len(looks) > 5)
     assert cycle() is not None
 
