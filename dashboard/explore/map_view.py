@@ -245,7 +245,7 @@ def _find_neighbours(loaded: Loaded, row_index: int) -> list[tuple[int, float]]:
 
 def _describe_view(chart: CorpusMap, is_moved: bool) -> str:
     """Describe the map in a line: its projection, its size, and how faithful it is; is_moved: by feedback."""
-    moved_text = "; laid out as embedded, with the documents where feedback has moved them" if is_moved else ""
+    moved_text = "; laid out as embedded, with the documents where votes have moved them" if is_moved else ""
     layout, size_text = chart.layout, f"{chart.layout.of:,} documents"
     # A large corpus is mapped by a sample, which the caption must say.
     if layout.sampled:

@@ -18,6 +18,7 @@ from dashboard.tuning import budget_views, form, result
 from dashboard.tuning.request import PURPOSE, Splits, TuningOutcome, TuningRequest, find_store_file, run_tuning
 from dashboard.widgets import passages
 from dashboard.widgets.basics import show_failure
+from dashboard.widgets.common import as_label
 from dashboard.widgets.job_panel import JobPanel, draw_end, draw_run_button
 from dashboard.widgets.own_documents import draw_own_documents
 from dashboard.widgets.tables import draw_table
@@ -33,7 +34,7 @@ from engine.values import digest_of
 from engine.wording import visible
 
 OUTCOMES, SPLITS, REPEAT_KEY = "tune.outcomes", "tune.splits", "tune.again"
-"""Session keys: results of tunings, the last judgements, and True while a past study is to be repeated."""
+"""Session keys: results of tunings, the last judgements, and True while a run is asked for without its button."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +71,43 @@ def draw_tuning(loaded: Loaded) -> None:
         if loaded_with_passages is None:
             return None
         loaded = loaded_with_passages
-    request, sentence_end = form.draw_form(loaded)
-    splits = _draw_plan(loaded, request, sentence_end)
-    if with_passages:
-        passages.draw_explanation(loaded)
+    with _open_form(loaded):
+        request, sentence_end = form.draw_form(loaded)
+        splits = _draw_plan(loaded, request, sentence_end)
+        if with_passages:
+            passages.draw_explanation(loaded)
+    # What limits the result is said beside it, with the form folded too.
+    if splits is not None:
+        queries = select_judged_queries(loaded.dataset, splits.qrels)
+        trained.warn_of_leakage(loaded, queries)
+        draw_own_documents(loaded, queries)
     _draw_results(loaded, request, splits)
     _draw_history(loaded)
     return None
+
+
+def _open_form(loaded: Loaded) -> DeltaGenerator:
+    """Return the container of the form: one line that opens once there is a result, which then stands at the top."""
+    job, last = jobs.get_session_jobs().get(PURPOSE), _take_result(loaded)
+    if last is None or (job is not None and job.result is None):
+        return st.container()
+    label = f"Tuned {last.request.title} for {_describe_goal(last.request)}, k = {last.request.k} · change"
+    return st.expander(as_label(label), key="tune.form", icon=":material/tune:", type="compact")
+
+
+def _take_result(loaded: Loaded) -> TuningOutcome | None:
+    """Store the result of a tuning that has finished; return the last one on this corpus and these judgements."""
+    job = jobs.get_session_jobs().get(PURPOSE)
+    outcomes: dict[str, TuningOutcome] = st.session_state.setdefault(OUTCOMES, {})
+    if job is not None and job.result is not None:
+        outcomes[job.key.digest] = job.result
+    # The result of another corpus or other judgements is not shown.
+    return outcomes.get(identify_data(loaded))
+
+
+def _describe_goal(request: TuningRequest) -> str:
+    """Describe what a tuning looks for, in words."""
+    return describe_objective(request.objective, spec_of(request.like.select.spec.name, "selector").title)
 
 
 def _draw_results(loaded: Loaded, request: TuningRequest, splits: Splits | None) -> None:
@@ -85,22 +116,22 @@ def _draw_results(loaded: Loaded, request: TuningRequest, splits: Splits | None)
     request: of the form; splits: that it would use, None if it cannot run
     """
     job = jobs.get_session_jobs().get(PURPOSE)
-    outcomes: dict[str, TuningOutcome] = st.session_state.setdefault(OUTCOMES, {})
     if job is not None and job.error:
         draw_end(job, "Tuning failed.")
-    elif job is not None:
-        outcome = _build_panel(loaded, job.key).draw_until_result()
-        if outcome is None:
-            return None
-        outcomes[job.key.digest] = outcome
-    # The result of another corpus or other judgements is not shown.
-    last = outcomes.get(identify_data(loaded))
+    elif job is not None and _build_panel(loaded, job.key).draw_until_result() is None:
+        return None
+    last = _take_result(loaded)
     if last is not None:
         on_lower = partial(_take_lower_share, loaded, last)
-        return result.draw_result(loaded, last, last.request != request, on_lower)
+        return result.draw_result(loaded, last, last.request != request, on_lower, _ask_for_run)
     if splits is not None and request.objective.constrained and (job is None or not job.is_active):
         budget_views.draw_known(loaded, request, splits)
     return None
+
+
+def _ask_for_run() -> None:
+    """Have the next run of the page start the tuning that the form says; for a callback."""
+    st.session_state[REPEAT_KEY] = True
 
 
 def _take_lower_share(loaded: Loaded, outcome: TuningOutcome) -> None:
@@ -152,10 +183,6 @@ def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenera
             started = StartedTuning(request, identify_data(loaded), loaded.space.corpus.name, n_settings)
             _build_panel(loaded, started).start_job()
             st.rerun()
-    if splits is not None:
-        queries = select_judged_queries(loaded.dataset, splits.qrels)
-        trained.warn_of_leakage(loaded, queries)
-        draw_own_documents(loaded, queries)
     return splits
 
 
@@ -208,8 +235,7 @@ def _build_panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutco
     """
     request = started.request
     is_elsewhere = started.digest != identify_data(loaded)
-    goal_text = describe_objective(request.objective, spec_of(request.like.select.spec.name, "selector").title)
-    heading = f"Tuning {request.title}, goal: {goal_text}"
+    heading = f"Tuning {request.title}, goal: {_describe_goal(request)}"
     return JobPanel(
         purpose=PURPOSE,
         key=started,

@@ -86,7 +86,7 @@ def draw_corpus_chip(loaded: Loaded, n_learned: int | None = None) -> None:
             st.text(f"trained: {loaded.origin.training}")
         if n_learned is not None:
             adapted_digest = loaded.space.embeddings.digest[:8]
-            st.caption(f"learned from {counted(n_learned, 'piece')} of feedback  \nΘ_t `{adapted_digest}`")
+            st.caption(f"moved by {counted(n_learned, 'vote')}  \nΘ_t `{adapted_digest}`")
 
 
 def format_bytes(n_bytes: float) -> str:

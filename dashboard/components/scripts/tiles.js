@@ -216,7 +216,7 @@ class Tile {
     if (!this.sliders.length) return "";
     const within = this.sliders.map((slider) => slider.known?.within).find(Boolean);
     if (within) return this.sliders.some((slider) => slider.value !== this.committed[slider.given.param]) ? within : "";
-    return sampled.length ? `${sampled.join(", ")} sampled` : "exact";
+    return sampled.length ? `${sampled.join(", ")} sampled` : `every ${this.sliders.map((slider) => slider.given.symbol).join(", ")} exact`;
   }
 
   draw(base) {

@@ -71,6 +71,15 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     assert outcome(app).tuned.as_json() == result.as_json()
 
 
+def test_after_a_run_the_form_is_one_line_above_the_result(outcomes):
+    app = shown(outcomes)
+    (line,) = [one for one in app.expander if one.label.startswith("Tuned ")]
+    assert line.label.startswith("Tuned MMR for most diversity") and line.label.endswith("k = 10 · change")
+    assert not line.proto.expanded
+    assert {button.key for button in line.button} >= {"tune.start"}, "the whole form is inside"
+    assert not any(one.label.startswith("Tuned ") for one in pages.screen("tune").expander), "nothing was tuned yet"
+
+
 def test_the_form_says_what_a_start_would_do():
     app = pages.screen("tune", **{"tune.method": "nnn", "tune.most": 30})
     assert "49 settings × 30 queries" in pages.texts(app)
