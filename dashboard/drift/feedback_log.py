@@ -219,8 +219,8 @@ def _check_finite(session: orag.Session) -> None:
     if len(rows):
         first = session.space.corpus.ids[rows[0]]
         raise DataError(
-            f"its votes move {counted(len(rows), 'document')} to numbers that are not finite (first: {first!r}); undo those "
-            "votes, or learn with a cap or a trust region"
+            f"its votes move {counted(len(rows), 'document')} to numbers that are not finite (first: {first!r}); undo "
+            "those votes, or learn with a cap or a trust region"
         )
 
 

@@ -224,7 +224,9 @@ def _format_caption(layout: maps.Layout, paths: Trajectories, factor: float) -> 
     if not len(paths.rows):
         return f"{describe_map(layout)} · Nothing has moved."
     factor_text = f", ×{factor:g}" if factor > 1 else ""
-    text = f"arrows: the {counted(len(paths.rows), 'document')} that moved most{factor_text}"
+    # One alone has no number, which would be read as a rank.
+    documents_text = "the document" if len(paths.rows) == 1 else f"the {len(paths.rows):,} documents"
+    text = f"arrows: {documents_text} that moved most{factor_text}"
     return f"{describe_map(layout)}, of the start · {text} · distances between clusters mean little · click to read"
 
 

@@ -119,7 +119,9 @@ def draw_after(tuned: Tuned) -> None:
         baseline = methods("selector")[tuned.base.method].title
         figure = plot_slopes(slopes, splits, tuned.objective.share, metric, baseline, is_dark())
         label = f"{metric} kept on {splits[0]} and on {splits[1]}. {tuned.status}"
-        st.markdown(f"**{metric} that each decoder keeps, on {as_label(tuned.dev)} and on {as_label(tuned.test or '')}**")
+        st.markdown(
+            f"**{metric} that each decoder keeps, on {as_label(tuned.dev)} and on {as_label(tuned.test or '')}**"
+        )
         plot(figure, "tune.slopes", file="dev-test", label=label)
         caption = f"Each decoder at its best setting: what it keeps of {baseline}'s {title_of(RELEVANT)}."
         has_choice = any(slope.is_chosen for slope in slopes)

@@ -14,6 +14,7 @@ from dashboard.services.request import select_judged_queries
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.choices import identify_data
+from dashboard.session.judging import set_request
 from dashboard.tuning import budget_views, form, result
 from dashboard.tuning.request import PURPOSE, Splits, TuningOutcome, TuningRequest, find_store_file, run_tuning
 from dashboard.widgets import passages
@@ -58,6 +59,7 @@ def draw_tuning(loaded: Loaded) -> None:
             "Tuning needs judgements: which documents answer which queries.",
             "Judge 25 queries under Data → Judge, or load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/)."
             + (f" Or turn on “{passage_queries.PASSAGES_TITLE}” above." if passage_queries.can_make(loaded) else ""),
+            can_judge=loaded.has_query_vectors,
         )
     if not loaded.has_query_vectors:
         return _draw_obstacle(
@@ -144,12 +146,17 @@ def _take_lower_share(loaded: Loaded, outcome: TuningOutcome) -> None:
     st.session_state[form.SHARE_KEY] = tuned.objective.share
 
 
-def _draw_obstacle(reason: str, remedy: str) -> None:
-    """Draw the reason why nothing can be tuned on this corpus, and the remedy."""
+def _draw_obstacle(reason: str, remedy: str, can_judge: bool = False) -> None:
+    """Draw the reason why nothing can be tuned on this corpus, and the remedy; can_judge: offer to judge searches."""
     st.info(reason, icon=":material/tune:")
     st.text(remedy)
-    if st.button("Load a corpus", type="primary", key="tune.load"):
-        st.switch_page(decoders.DATA_SCREEN)
+    with st.container(horizontal=True):
+        # A callback cannot change the page: it sets what the Data page opens with, the change comes after it.
+        judge_callback = partial(set_request, None)
+        if can_judge and st.button("Judge searches", type="primary", key="tune.judge.none", on_click=judge_callback):
+            st.switch_page(decoders.DATA_SCREEN)
+        if st.button("Load a corpus", type="secondary" if can_judge else "primary", key="tune.load"):
+            st.switch_page(decoders.DATA_SCREEN)
 
 
 def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenerator) -> Splits | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from types import MappingProxyType
 from typing import Any
@@ -106,9 +105,8 @@ def sparklines(
     """Return the measures of drift over time as small lines, whose axes show noise as noise.
 
     An axis with an alarm goes from 0 to the alarm, so that the height tells how far trouble is. Other axes reach over
-    the values, but over MIN_AXIS_SPAN at least; measures of one kind have one axis, so that their lines can be compared.
-    unexplored: measure → its values had every round
-    shown the best document, not one drawn at random; they are drawn beside the others.
+    the values, but over MIN_AXIS_SPAN at least. unexplored: measure → its values had every round shown the best
+    document, not one drawn at random; they are drawn beside the others.
     """
     lines = []
     for measure_name, values in timeline(drifts).columns.items():
@@ -119,16 +117,19 @@ def sparklines(
             low, high = min(line.low, *measured_values), max(line.high, *measured_values)
             line = replace(line, unexplored=unexplored_values, low=low, high=high)
         lines.append(line)
-    return tuple(map(partial(_share_axis, lines), lines))
+    return tuple(lines)
 
 
-def _share_axis(lines: Sequence[Sparkline], line: Sparkline) -> Sparkline:
-    """Return a line on an axis that holds all lines of its kind; one without a kind stays as it is."""
-    kind = line.measure.kind
-    same_kind = [other for other in lines if kind and other.measure.kind == kind] or [line]
-    return replace(
-        line, low=min(other.low for other in same_kind), high=max(other.high for other in same_kind)
-    )
+def share_axes(lines: Sequence[Sparkline]) -> tuple[Sparkline, ...]:
+    """Return lines that are drawn together with one axis for those of one kind, so that they can be compared."""
+    shared_lines = []
+    for line in lines:
+        # A measure without a kind has an axis of its own.
+        kind = line.measure.kind
+        same_kind = [other for other in lines if kind and other.measure.kind == kind] or [line]
+        low, high = min(other.low for other in same_kind), max(other.high for other in same_kind)
+        shared_lines.append(replace(line, low=low, high=high))
+    return tuple(shared_lines)
 
 
 def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, ...]) -> Sparkline:
@@ -353,8 +354,8 @@ FEEDBACK_WORDS = {
     ("thumb", True): "more like this",
     ("thumb", False): "less like this",
     ("right_one", True): "correct answer",
-    ("sampled", True): "more like this, drawn",
-    ("sampled", False): "less like this, drawn",
+    ("sampled", True): "more like this",
+    ("sampled", False): "less like this",
     ("full", True): "the whole truth",
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.evaluation.metrics import write_metric_titles
 from engine.evidence.claim import PAPERS
 from engine.evidence.rules import FAILS_HERE, HOLDS_WHERE_DECIDED, SHORT_VERDICTS, Effect, Finding
 from engine.evidence.run import JudgedClaim, Report
@@ -185,7 +186,7 @@ def figures(effects: Sequence[Effect]) -> list[dict[str, str]]:
     """
     return [
         {
-            "what": effect.name,
+            "what": write_metric_titles(effect.name),
             "value": decimal(effect.value),
             "95% CI": "" if effect.low is None or effect.high is None
             else f"{decimal(effect.low)} to {decimal(effect.high)}",

@@ -66,8 +66,9 @@ def test_a_drag_changes_all_squares_and_a_click_opens_the_query_at_its_lambda(pa
     idle(page)
     assert page.evaluate(READ_WALL) == walls[-1], "the answer to a release changes nothing"
     assert page.evaluate("history.length") == n_entries, "a release is no entry of the browser's history"
-    cost = re.search(r"(\d\.\d → \d\.\d) of the top 10 off-topic, on average · (\d+%) of Recall kept", walls[-1]["figure"])
-    said = f": {shares[-1][1]}% of queries hold near-duplicates, {cost[1]} of the top 10 off-topic, on average, {cost[2]} of Recall kept"
+    off_topic = "of the top 10 off-topic, on average"
+    cost = re.search(rf"(\d\.\d → \d\.\d) {off_topic} · (\d+%) of Recall kept", walls[-1]["figure"])
+    said = f": {shares[-1][1]}% of queries hold near-duplicates, {cost[1]} {off_topic}, {cost[2]} of Recall kept"
     assert slider.get_attribute("aria-valuetext").endswith(said) and "off-topic" not in base["figure"]
     assert page.locator(".check-up .offtopic i").count() > 0
     assert page.locator(".frontier-wall [aria-pressed=true]").count() == 1, "the square of the open query is marked"

@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.evaluation.statistics import format_p_value
-from engine.wording import CONTROL_CHARACTERS, command_line, decimal, gain, in_json, percent, power, signed, singular_remark, visible
+from engine.wording import (
+    CONTROL_CHARACTERS,
+    command_line,
+    decimal,
+    gain,
+    in_json,
+    percent,
+    power,
+    signed,
+    singular_remark,
+    visible,
+)
 
 
 def test_numbers_have_one_style():
@@ -54,9 +65,9 @@ def test_a_shell_takes_an_escaped_word_as_it_was():
 @pytest.mark.parametrize(
     ("remark", "singular"),
     [
-        ("queries of x are not among those asked, and are left out", "query of x is not among those asked, and is left out"),
-        ("documents are longer than it reads: their ends do not count", "document is longer than it reads: its ends do not count"),
-        ("ids are not written as in the corpus, and were matched", "id is not written as in the corpus, and was matched"),
+        ("queries of x are not asked, and are left out", "query of x is not asked, and is left out"),
+        ("documents are too long: their ends do not count", "document is too long: its ends do not count"),
+        ("ids are not written as there, and were matched", "id is not written as there, and was matched"),
         ("rows have vectors of their own, which are not used", "row has vectors of its own, which are not used"),
         ("log was kept as x.bak", "log was kept as x.bak"),
     ],

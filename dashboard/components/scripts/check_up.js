@@ -261,6 +261,8 @@ class CheckUp {
     const counts = this.counts?.[position], costs = counts ? this.costs(this.baseCounts, counts) : [];
     const progress = this.nComputed ? `: ${this.nComputed} of ${data.titles.length} queries` : "";
     const origin = known ? decoder.note : this.failed || `Computing every ${decoder.symbol}${progress}`;
+    // What is waited for, or could not be had, is said without being asked for.
+    if (!known) this.caption.textContent = `${data.caption} ${origin}.`;
     const ground = known ? ` Above the slider: share of queries with near-duplicates${this.hatchText}.` : "";
     this.note.textContent = `${data.legend}${this.describeDiversity(isAfter ? counts : null)}${ground} ${origin}.`;
     const costText = costs.map((fact) => `, ${fact.join("")}`).join("");

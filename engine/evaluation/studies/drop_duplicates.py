@@ -130,7 +130,9 @@ def keep_heads(dataset: Dataset, heads: np.ndarray, embeddings: Embeddings | Non
         splits = UsableSplits(splits, dataset.qrels.refusals)
     # A remark on copies is about documents that are gone.
     remaining_notices = tuple(notice for notice in dataset.notices if notice.remark != COPIES_REMARK)
-    notices = Notice.for_ids(DROPPED_REMARK, head_ids, singular=DROPPED_ONE_REMARK) + Notice.for_ids(CONFLICT_REMARK, conflicts)
+    notices = Notice.for_ids(DROPPED_REMARK, head_ids, singular=DROPPED_ONE_REMARK) + Notice.for_ids(
+        CONFLICT_REMARK, conflicts
+    )
     return replace(
         dataset, corpus=take_documents(corpus, rows.tolist()), qrels=splits,
         aspects=_merge_aspects(dataset.aspects, head_ids), vectors=embeddings and embeddings.take(rows.tolist()),

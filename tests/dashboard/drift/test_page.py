@@ -130,7 +130,7 @@ def test_a_reranker_and_documents_that_come_later():
     request, found = result.request, result.simulated
     assert (request.reranker, request.candidates, request.newcomers) == ("judgements", 5, "printed")
     assert request.arrivals == ((0.3, 20),) and found.inventory.waves[0][0] == 20
-    assert any("the reranker's pick of the best" in line.value for line in app.caption)
+    assert any("the reranker's pick of the best" in line.value for line in app.markdown)
     away = {pages.load().space.corpus.ids[row] for row in found.inventory.list_arrivals(20)}
     then = history.from_simulation(result).start_at(0)
     assert away and not away & set(then.corpus.ids)

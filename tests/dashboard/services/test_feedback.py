@@ -174,7 +174,7 @@ def test_a_thumb_moves_the_document_and_every_session_sees_it(folder):
     other, _ = explore(folder, row=6)
     assert shown(other)[0] == before[0], "off until somebody wants it"
     other.toggle(key=feedback.LIVE_KEY).set_value(True).run()
-    assert "learned from 1 piece" in texts(other)
+    assert "moved by 1 vote" in texts(other)
     press(other, "vote.up")
     assert feedback.count_events(loaded) == 2 and len({e.person for e in feedback.session(loaded).events}) == 2
     app.run()
@@ -273,7 +273,7 @@ def test_a_log_that_cannot_be_used_is_said_and_can_be_left_behind(folder):
     press(app, "live.anew")
     assert "A new log has begun" in texts(app) and "cannot be used" not in texts(app)
     press(app, "vote.up")
-    assert feedback.count_events(loaded) == 1 and "learned from 1 piece" in texts(app)
+    assert feedback.count_events(loaded) == 1 and "moved by 1 vote" in texts(app)
 
 
 def test_before_and_after_name_what_changed_and_nothing_else():

@@ -354,9 +354,9 @@ def test_a_run_of_another_system_is_one_more_point_until_it_is_removed(tmp_path)
     assert "oracle" not in pages.texts(app)
     app.text_input(key=runs.RUN_PATH_KEY).set_value(str(file))
     app = pages.press(app, "runs.add")
-    assert "1 document of other.run is not in the corpus" in pages.texts(
+    assert "1 document of other.run is not in the corpus" in pages.texts(app) and "1 query got nothing" in pages.texts(
         app
-    ) and "1 query got nothing" in pages.texts(app)
+    )
     trace = next(t for t in figure(app)["data"] if "run oracle" in t.get("customdata", ()))
     space, queries = loaded.space, loaded.dataset.judged(split)
     run_ = read_run(file, space.corpus.ids, queries.ids)

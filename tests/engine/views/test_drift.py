@@ -134,7 +134,10 @@ def test_every_kind_of_feedback_has_words(session):
     events += [orag.right_one(s, asked, [1, 2], 2), orag.full_information(s, asked, [3])]
     events += [orag.thumb(s, asked, 1, up=up, person=str(up)) for up in (True, False)]
     shown = views.feedback(orag.replay(s, events))
-    assert len({entry.said for entry in shown}) == len(events)
+    # A thumb and the outcome of a draw are one vote to a person; the log's column of probabilities tells them apart.
+    said = {(entry.kind, entry.good): entry.said for entry in shown}
+    assert len(said) == len(events) and said["thumb", True] == said["sampled", True] != said["thumb", False]
+    assert len(set(said.values())) == len(events) - 2
 
 
 def test_a_session_looks_back_along_its_log(session):
@@ -243,12 +246,16 @@ def test_axes_of_sparklines_do_not_follow_noise(found):
         assert line.low <= min(known) and max(known) <= line.high
         if name not in ("hubs", "longest"):
             assert line.alarm is None and line.high - line.low >= views.MIN_AXIS_SPAN - 1e-12
-            assert line.low >= -1e-12 and (line.high <= 1 + 1e-12 or line.measure.kind == "distance" or line.high == max(known))
+            assert line.low >= -1e-12 and (
+                line.high <= 1 + 1e-12 or line.measure.kind == "distance" or line.high == max(known)
+            )
         else:
             assert line.high == max(line.alarm, *known), "the upper edge is the alarm"
-    axes = {name: (line.low, line.high) for name, line in lines.items()}
+    axes = {line.measure.name: (line.low, line.high) for line in views.share_axes(tuple(lines.values()))}
     assert axes["median"] == axes["q99"] == axes["shift"] and axes["churn"] == axes["neighbourhood"], "one unit"
     assert axes["confidence"] == axes["success"] != axes["churn"]
+    (alone,) = views.share_axes([lines["median"]])
+    assert (alone.low, alone.high) == (lines["median"].low, lines["median"].high), "of those that are drawn"
     start = drifts[0].start
     assert lines["hubs"].alarm == pytest.approx(start + 0.03) and lines["hubs"].low == 0.0
     wide = views.sparklines(drifts, {"success": [0.0] * len(drifts)})
