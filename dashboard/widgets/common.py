@@ -79,7 +79,7 @@ def draw_corpus_chip(loaded: Loaded, n_learned: int | None = None) -> None:
             "own vectors" if encoder is None else f"{corpora.format_encoder_name(encoder.name)}, {encoder.dtype}"
         )
         st.caption(
-            f"{loaded.size:,} documents · {space.embeddings.dimension} dimensions · {location}  \n"
+            f"{counted(loaded.size, 'document')} · {space.embeddings.dimension} dimensions · {location}  \n"
             f"{encoder_text} · fingerprint `{space.embeddings.digest[:8]}`{level}"
         )
         if loaded.origin.training:

@@ -38,6 +38,7 @@ from engine.decoder import POOL, SET_SIZE
 from engine.errors import FrontierError
 from engine.evaluation.metrics import drop_own_judgements
 from engine.evaluation.studies.check_up import check_up, rank_by_gain
+from engine.progress import counted
 from engine.space import find_own_documents
 from engine.values import Qrels, replace_surrogates
 from engine.wording import visible
@@ -212,7 +213,7 @@ def _draw_labelled(
         return visible(text if queries.counted[text] == 1 else f"{text} ({queries.ids[position]})")
 
     query_index = st.selectbox(
-        f"{len(queries):,} queries",
+        f"{counted(len(queries), 'query', 'queries')}",
         get_query_order(loaded, split, len(queries)),
         key=f"query.{key}.{split}",
         format_func=format_query,
