@@ -70,10 +70,10 @@ def singular_remark(remark: str) -> str:
     Its first word is the noun, if it ends in s; the first verb before a colon is the noun's, and so is one after "and".
     Other sentences need a singular of their own.
     """
-    noun, _, rest = remark.partition(" ")
+    noun, _, predicate = remark.partition(" ")
     if not noun.endswith("s"):
         return remark
-    clause, colon, explanation = rest.partition(":")
+    clause, colon, explanation = predicate.partition(":")
     verbs = "|".join(SINGULAR_WORDS)
     # Of several verbs the first one has the noun as its subject, and those that "and" adds.
     clause = re.sub(rf"\b({verbs})\b", lambda match: SINGULAR_WORDS[match[0]], clause, count=1)

@@ -126,9 +126,9 @@ def share_axes(lines: Sequence[Sparkline]) -> tuple[Sparkline, ...]:
     for line in lines:
         # A measure without a kind has an axis of its own.
         kind = line.measure.kind
-        same_kind = [other for other in lines if kind and other.measure.kind == kind] or [line]
-        low, high = min(other.low for other in same_kind), max(other.high for other in same_kind)
-        shared_lines.append(replace(line, low=low, high=high))
+        same_kind = [drawn_line for drawn_line in lines if kind and drawn_line.measure.kind == kind] or [line]
+        lows, highs = zip(*[(drawn_line.low, drawn_line.high) for drawn_line in same_kind], strict=True)
+        shared_lines.append(replace(line, low=min(lows), high=max(highs)))
     return tuple(shared_lines)
 
 

@@ -209,7 +209,7 @@ def test_undo_takes_feedback_back_and_the_log_keeps_it(log_copy, folder, is_expo
 
 def test_report_follows_drift_along_the_log(log):
     output = run("report", log, "--points", "4", "--query", "sort an array", "--events", "2", "--select", "top_k")
-    for word in ("median", "churn", "hubs", "Moved most:", "sort an array · Top-k", "Newest feedback:"):
+    for word in ("median", "churn", "hubs", "Moved most:", "sort an array · Top-k", "Newest votes:"):
         assert word in output, word
     assert len(re.findall(r"^ +(?:0|10|20|30|40)  .*green", output, re.M)) == 5
     assert len(re.findall(r"^  [0-9a-f]{16}  (?:more|less) like this: ", output, re.M)) == 2
