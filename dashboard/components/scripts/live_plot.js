@@ -64,7 +64,7 @@ function themed(layout, element) {
   const page = {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
-    hoverlabel: { bgcolor: ground, bordercolor: grid, font: { color: ink } },
+    hoverlabel: { bgcolor: ground, bordercolor: grid, align: "left", font: { family: property("--st-font", "sans-serif"), color: ink } },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: grid, activecolor: ink },
     ...layout,
     font: { family: property("--st-font", "sans-serif"), color: ink, size: 13, ...layout.font },
