@@ -58,7 +58,7 @@ QUERY_SAMPLE = Whole(
 AIM_TEXTS = {
     "maximise": "maximise one metric:",
     "diverse": "maximise diversity (ILAD)",
-    "knee": "sit at the knee of Recall–ILAD",
+    "knee": "sit at the knee of Recall and diversity",
 }
 """Text of an aim, which continues the sentence after the word "to"."""
 SHARE_KEY = f"{PREFIX}.share"

@@ -178,7 +178,9 @@ def test_the_setting_of_explore_lies_on_its_curve_and_the_set_of_a_point_is_show
     assert any("MMR · λ 0.2" in html.value for html in app.get("html"))
     now, base = set_of(app)
     assert len(now) == len(base) == 10 and now != base
-    assert re.search(r"Recall@10 0\.\d{3} \(95% CI 0\.\d{3} to 0\.\d{3}\) · ILAD@10 0\.\d{3}", pages.texts(app))
+    assert re.search(
+        r"Recall@10 0\.\d{3} \(95% CI 0\.\d{3} to 0\.\d{3}\) · Diversity \(ILAD@10\) 0\.\d{3}", pages.texts(app)
+    )
 
 
 def test_without_a_click_the_sure_setting_is_open_and_can_be_taken_along(measurements):
@@ -306,7 +308,7 @@ def test_a_place_between_points_of_a_curve_is_opened():
     assert any("MMR · λ 0.55" in html.value for html in app.get("html"))
     dot = figure(app)["layout"]["meta"]["curve"]
     assert dot["values"][dot["at"]] == 0.55 and dot["name"] == "MMR λ"
-    recall, ilad = (float(n) for n in re.search(r"Recall@10 (0\.\d+).*ILAD@10 (0\.\d+)", pages.texts(app)).groups())
+    recall, ilad = (float(n) for n in re.search(r"Recall@10 (0\.\d+).*ILAD@10\) (0\.\d+)", pages.texts(app)).groups())
     assert ilad == pytest.approx(dot["x"][dot["at"]], abs=1e-3) and 0 < recall < 1
     now, _ = set_of(app)
     told = pages.component(app, "tradeoff.set")["along"]
