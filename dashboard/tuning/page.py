@@ -35,7 +35,7 @@ from engine.values import digest_of
 from engine.wording import visible
 
 OUTCOMES, SPLITS, REPEAT_KEY = "tune.outcomes", "tune.splits", "tune.again"
-"""Session keys: results of tunings, the last judgements, and True while a run is asked for without its button."""
+"""Session keys: results of tunings, the last judgements, and True while a past study is to be repeated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,15 +125,10 @@ def _draw_results(loaded: Loaded, request: TuningRequest, splits: Splits | None)
     last = _take_result(loaded)
     if last is not None:
         on_lower = partial(_take_lower_share, loaded, last)
-        return result.draw_result(loaded, last, last.request != request, on_lower, _ask_for_run)
+        return result.draw_result(loaded, last, last.request != request, on_lower)
     if splits is not None and request.objective.constrained and (job is None or not job.is_active):
         budget_views.draw_known(loaded, request, splits)
     return None
-
-
-def _ask_for_run() -> None:
-    """Have the next run of the page start the tuning that the form says; for a callback."""
-    st.session_state[REPEAT_KEY] = True
 
 
 def _take_lower_share(loaded: Loaded, outcome: TuningOutcome) -> None:

@@ -74,21 +74,15 @@ PICKED, REPORTED = "tune.picked", "tune.reported"
 """Session keys: the setting that was opened last, and the one that the table reported last."""
 
 
-def draw_result(
-    loaded: Loaded,
-    outcome: TuningOutcome,
-    stale: bool,
-    ask_lower_share: Callable[[], None],
-    run_again: Callable[[], None],
-) -> None:
+def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool, ask_lower_share: Callable[[], None]) -> None:
     """Draw the result of a tuning: the chosen setting, its gain over the baseline, and all settings.
 
     stale: True if the form has changed since; ask_lower_share: asks the choice for the share that both splits are sure
-    it keeps; run_again: asks for a run of what the form says
+    it keeps
     """
     tuned = outcome.tuned
     _draw_verdict(loaded, outcome, stale, ask_lower_share)
-    _draw_unmeasured_bet(tuned, run_again)
+    _draw_unmeasured_bet(tuned)
     if tuned.decision is not None:
         budget_views.draw_after(tuned)
     if tuned.several:
@@ -177,18 +171,17 @@ def _list_test_cells(option: Option, test: str) -> list[str]:
     return [test_text, gain, option.confirmation]
 
 
-def _draw_unmeasured_bet(tuned: Tuned, run_again: Callable[[], None]) -> None:
-    """Draw that the other split has never measured the bet, and the button that has it measured.
+def _draw_unmeasured_bet(tuned: Tuned) -> None:
+    """Draw that the other split has never measured the bet.
 
     After a lower share was asked for, the bet may be another setting than those that were measured there.
     """
     bet = None if tuned.decision is None else tuned.decision.bet
     if tuned.test is None or bet is None or bet.confirmed_share is not None:
         return
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.text(visible(f"The bet, {bet.name}, was never measured on {tuned.test}."), width="content")
-        why = "Chooses anew at this share, and measures what is chosen on the other split; what is known is kept."
-        st.button("Measure it", key="tune.measure", on_click=run_again, help=why)
+    # It is not run from here: the run would choose anew, and might lose the choice that is confirmed.
+    again = f"a run at {percent(tuned.objective.share)} would choose anew, and measure its bet there"
+    st.text(visible(f"The bet, {bet.name}, was never measured on {tuned.test}; {again}."))
 
 
 def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_share: Callable[[], None]) -> None:
