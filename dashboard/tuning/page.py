@@ -34,6 +34,8 @@ from engine.stages import spec_of
 from engine.values import digest_of
 from engine.wording import visible
 
+FOLDED_CSS = "<style>.st-key-tune-form > details > summary {opacity: 1}</style>"
+"""The folded form says what was tuned, and is as legible as the result."""
 OUTCOMES, SPLITS, REPEAT_KEY = "tune.outcomes", "tune.splits", "tune.again"
 """Session keys: results of tunings, the last judgements, and True while a past study is to be repeated."""
 
@@ -93,6 +95,7 @@ def _open_form(loaded: Loaded) -> DeltaGenerator:
     job, last = jobs.get_session_jobs().get(PURPOSE), _take_result(loaded)
     if last is None or (job is not None and job.result is None):
         return st.container()
+    st.html(FOLDED_CSS)
     label = f"Tuned {last.request.title} for {_describe_goal(last.request)}, k = {last.request.k} · change"
     return st.expander(as_label(label), key="tune.form", icon=":material/tune:", type="compact")
 

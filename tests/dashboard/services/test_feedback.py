@@ -163,7 +163,7 @@ def answered(app, loaded):
 def test_a_thumb_moves_the_document_and_every_session_sees_it(folder):
     app, loaded = explore(folder)
     before = shown(app)
-    assert not app.toggle(key=feedback.LIVE_KEY).value and "learned" not in texts(app)
+    assert not app.toggle(key=feedback.LIVE_KEY).value and "moved by" not in texts(app)
     assert component(app, "explore.lists")["votes"] is None, "no thumbs until feedback is on"
     press(app, "vote.down")
     assert component(app, "explore.lists")["votes"] == {"5": "down"}
@@ -178,7 +178,7 @@ def test_a_thumb_moves_the_document_and_every_session_sees_it(folder):
     press(other, "vote.up")
     assert feedback.count_events(loaded) == 2 and len({e.person for e in feedback.session(loaded).events}) == 2
     app.run()
-    assert "learned from 2 pieces" in texts(app)
+    assert "moved by 2 votes" in texts(app)
     press(app, "feedback.undo")
     assert [e.item for e in feedback.session(loaded).events] == [6], "Undo takes back one's own"
     press(other, "feedback.undo")
@@ -228,7 +228,7 @@ def test_the_switch_gives_the_corpus_as_it_was_embedded(folder):
     press(app, "vote.down")
     on = shown(app)
     app.toggle(key=feedback.LIVE_KEY).set_value(False).run()
-    assert shown(app) == before != on and "learned" not in texts(app)
+    assert shown(app) == before != on and "moved by" not in texts(app)
     app.toggle(key=feedback.LIVE_KEY).set_value(True).run()
     assert shown(app) == on
 
