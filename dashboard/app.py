@@ -12,6 +12,7 @@ st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
 # Streamlit leaves six rem above the first line and five beside: at 1440 × 900 that pushes a page's main part below the
 # fold. The header row stays one line high; on a phone the query has a line of its own. Captions meet WCAG's AA.
 # Popovers and dialogs lie outside of the part that has the theme's scheme, which light-dark() asks for.
+# Share stands at the right end of the header on every page, whatever stands between.
 # On a narrow screen the navigation is one button: the page's name stands beside it.
 # On a phone the tool bars of charts and tables would lie over the words beside them.
 # Streamlit's own CSV of a table is made in the browser, where texts that a spreadsheet takes for formulas stay live.
@@ -23,6 +24,7 @@ APP_CSS = """<style>
 [data-testid=stCaptionContainer] {color: inherit; opacity: .78}
 [data-testid=stCaptionContainer] code {font-size: .8125rem}
 .stCode .token:is(.keyword, .class-name) {color: light-dark(#0550AE, #79B8FF) !important}
+.st-key-header > .st-key-header-share {margin-left: auto}
 [data-testid=stHeading] h2 {font-size: 1.5rem; padding: .5rem 0}
 :is([data-testid=stTopNavLink], [data-testid=stSidebarNavLink]):focus-visible {
   outline: 2px solid light-dark(#4F46E5, #A5B4FC); outline-offset: 1px}

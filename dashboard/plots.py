@@ -35,7 +35,7 @@ from engine.solvers.elastic_net.path import WeightPath
 from engine.space import Space
 from engine.stages import methods
 from engine.values import Qrels, Ranking
-from engine.views.drift import sparklines
+from engine.views.drift import share_axes, sparklines
 from engine.views.redundancy import redundancy as measure_redundancy
 from engine.views.sets import weight_lines
 from engine.wording import visible
@@ -201,7 +201,7 @@ def drift(history: Sequence[Drift], *, step: int | None = None, unit: str = "eve
     if step is not None and step not in steps:
         raise ParamError(f"step must be one of {', '.join(str(each) for each in steps)}; got {step}")
     index = len(steps) - 1 if step is None else steps.index(step)
-    return _finish(plot_sparklines(sparklines(history), steps, index, unit, dark), dark)
+    return _finish(plot_sparklines(share_axes(sparklines(history)), steps, index, unit, dark), dark)
 
 
 def identification(found: Identification, space: Space, *, position: int = 0, dark: bool = False) -> Figure:

@@ -44,7 +44,7 @@ def report(swept: FinishedSweep, other_systems: OtherSystems, out: str) -> None:
     curves, study = swept.load_curves(cells, k), swept.find_study(cells, k)
     cells += other_systems.cells(swept, cells, k)
     write_text(out, build_page(cells, swept.across, swept.up, k, swept.baseline, strata, curves, study))
-    echo(f"{out}: {Path(out).stat().st_size / 1e6:.1f} MB, {len(cells):,} cells")
+    echo(f"{out}: {Path(out).stat().st_size / 1e6:.1f} MB, {counted(len(cells), 'cell')}")
 
 
 def build_page(

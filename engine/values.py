@@ -25,6 +25,7 @@ from torch import Tensor
 from engine.display import MAX_TEXT_CHARS, DataFrame, OneLine, Tabular, build_table, list_briefly
 from engine.errors import DataError, ParamError
 from engine.progress import counted, shorten
+from engine.wording import singular_remark
 
 
 class ByDigest(OneLine):
@@ -467,7 +468,7 @@ class Notice:
     count: the number of cases
     first: the first five ids
     hint: the option of functions and of the command line that helps, "" for none
-    singular: the remark where the count is 1, "" where it is the same
+    singular: the remark where the count is 1, "" for the one that `singular_remark` makes
     """
 
     remark: str
@@ -496,7 +497,7 @@ class Notice:
     def _write(self, hint: str) -> str:
         example_ids = replace_surrogates(", ".join(map(repr, self.first)))
         examples = f" (first: {example_ids})" if example_ids else ""
-        finding = counted(self.count, self.singular or self.remark, self.remark)
+        finding = counted(self.count, self.singular or singular_remark(self.remark), self.remark)
         return finding + (f" ({hint})" if hint else "") + examples
 
 

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 MINUS = "−"
+IRREGULAR_NOUNS = {"queries": "query"}
+SINGULAR_WORDS = {"are": "is", "were": "was", "have": "has", "stand": "stands"}
+"""Verbs of the remarks on data."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -59,6 +62,24 @@ def power(value: float) -> str:
     if not value:
         return "0"
     return f"{mantissa.replace('-', MINUS)}·10{str(int(exponent)).translate(SUPERSCRIPTS)}"
+
+
+def singular_remark(remark: str) -> str:
+    """Return a remark that follows a count above 1 as it follows 1: "file is not read" of "files are not read".
+
+    Its first word is the noun, if it ends in s; the first verb before a colon is the noun's, and so is one after "and".
+    Other sentences need a singular of their own.
+    """
+    noun, _, predicate = remark.partition(" ")
+    if not noun.endswith("s"):
+        return remark
+    clause, colon, explanation = predicate.partition(":")
+    verbs = "|".join(SINGULAR_WORDS)
+    # Of several verbs the first one has the noun as its subject, and those that "and" adds.
+    clause = re.sub(rf"\b({verbs})\b", lambda match: SINGULAR_WORDS[match[0]], clause, count=1)
+    clause = re.sub(rf"(?<=\band )({verbs})\b", lambda match: SINGULAR_WORDS[match[0]], clause)
+    sentence = f"{IRREGULAR_NOUNS.get(noun, noun[:-1])} {clause}{colon}{explanation}"
+    return re.sub(r"\btheir\b", "its", sentence).rstrip()
 
 
 def visible(text: str) -> str:

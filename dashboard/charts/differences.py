@@ -85,7 +85,7 @@ def plot_strata(
     """
     groups, by_label, row_names = {}, defaultdict(list), []
     for stratum in rows:
-        groups[stratum.group] = f"{escape(stratum.group)}<br>{stratum.queries:,} queries"
+        groups[stratum.group] = f"{escape(stratum.group)}<br>{counted(stratum.queries, 'query', 'queries')}"
         by_label[stratum.label].append(stratum)
     layout = {"subplot_titles": list(groups.values()), "horizontal_spacing": 0.02}
     figure = new_grid(1, len(groups), shared_yaxes=True, shared_xaxes="all", **layout)
@@ -101,7 +101,10 @@ def plot_strata(
                 marker={"symbol": decoder_style.symbol, "size": 10, "color": colour},
                 error_x=error_bars([stratum.mean], [stratum.low], [stratum.high]) | {"color": colour, "thickness": 2},
                 name=escape(stratum.name, 48),
-                hovertext=[f"{escape(stratum.name, 90)}<br>{escape(stratum.group)}: {stratum.queries:,} queries"],
+                hovertext=[
+                    f"{escape(stratum.name, 90)}<br>{escape(stratum.group)}: "
+                    f"{counted(stratum.queries, 'query', 'queries')}"
+                ],
                 hovertemplate="%{hovertext}<br>%{x:+.3f}<extra></extra>",
                 row=1,
                 col=1 + list(groups).index(stratum.group),

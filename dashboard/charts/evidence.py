@@ -18,6 +18,7 @@ from dashboard.charts.figure import (
     read_column,
 )
 from dashboard.charts.palette import DASHES, GROUNDS, INK, SERIES, method_style, series_style, translucent
+from engine.evaluation.metrics import write_metric_titles
 from engine.stages import methods
 from engine.wording import decimal
 
@@ -51,7 +52,10 @@ def plot_effects(
         # An effect without an interval has one of length 0.
         low_end, high_end = (effect.value if bound is None else bound for bound in (effect.low, effect.high))
         interval_ends += [low_end, effect.value, high_end]
-        colour, effect_name = SIGN_COLOURS.get(effect.sign or 0, INK.colour(is_dark)), escape(effect.name, 90)
+        colour, effect_name = (
+            SIGN_COLOURS.get(effect.sign or 0, INK.colour(is_dark)),
+            escape(write_metric_titles(effect.name), 90),
+        )
         interval = "" if effect.low is None else f"<br>95% CI {decimal(low_end)} to {decimal(high_end)}"
         outline = {"size": 10, "color": colour, "line": {"width": 2, "color": colour}}
         figure.add_scatter(
@@ -118,13 +122,13 @@ def plot_curves(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:
     for curve in curves:
         by_axes[curve.x, curve.y, curve.log].append(curve)
     for (x_name, y_name, is_log), axis_curves in by_axes.items():
-        figure, x_title, all_points = new_figure(), escape(x_name, 60), list[tuple[float, float]]()
+        figure, x_title, all_points = new_figure(), escape(write_metric_titles(x_name), 60), list[tuple[float, float]]()
         for curve in axis_curves:
             series_index = other_names.index(curve.name) if curve.name in other_names else 0
             # When all colours are used once, they come again with the next dash.
             dash_index, colour_index = divmod(series_index, len(SERIES))
             style = method_style(method_names[curve.name]) if curve.name in method_names else series_style(colour_index)
-            curve_style, name = style.curve(dark, 7), escape(curve.name, 60)
+            curve_style, name = style.curve(dark, 7), escape(write_metric_titles(curve.name), 60)
             hover_texts = [f"{name}<br>{x_title} {x_value:,.6g}: {y_value:,.4g}" for x_value, y_value in curve.points]
             figure.add_scatter(
                 x=list(map(itemgetter(0), curve.points)),
@@ -137,7 +141,7 @@ def plot_curves(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:
         x_values, y_values = zip(*all_points, strict=True)
         figure.update_xaxes(title=x_title, **_value_axis(x_values, is_log))
         figure.update_yaxes(**_value_axis(y_values, is_log))
-        figure_title = {"text": escape(y_name, 60), "x": 0, "xref": "paper", "font": {"size": 14}}
+        figure_title = {"text": escape(write_metric_titles(y_name), 60), "x": 0, "xref": "paper", "font": {"size": 14}}
         figures.append(apply_layout(figure, height=CURVES_PX, title=figure_title, **legend_below(-0.38)))
     return figures
 

@@ -341,12 +341,15 @@ def group_curves(frontier: Frontier) -> list[tuple[list[Sequence[FrontierPoint]]
     return [(curves, chains.index(scorers)) for (_, scorers), curves in by_kind.items()]
 
 
+def _title_axis(axis: str, k: int) -> str:
+    """Return the title of an axis' metric at k, as all pages write it."""
+    return AXIS_TITLES.get(axis, f"{title_of(axis)}@{{k}}").format(k=k)
+
+
 def format_titles(chart: FrontierChart) -> tuple[str, str]:
     """Format the titles of the two axes, without arrows."""
     frontier = chart.frontier
-    x_title, y_title = (
-        AXIS_TITLES.get(axis, f"{title_of(axis)}@{{k}}").format(k=frontier.k) for axis in (frontier.x, frontier.y)
-    )
+    x_title, y_title = (_title_axis(axis, frontier.k) for axis in (frontier.x, frontier.y))
     if chart.relative and chart.base is not None:
         y_title = f"{title_of(frontier.y)}@{frontier.k}, % of {chart.base.name}"
     return x_title, y_title
@@ -410,7 +413,7 @@ def format_means(frontier: Frontier, x: float, y: float, *intervals: str) -> str
     """
     parts = []
     for axis, mean_value, interval in zip((frontier.y, frontier.x), (y, x), intervals or ("", ""), strict=True):
-        title = f"{title_of(axis)}@{frontier.k} {decimal(mean_value)}{interval}"
+        title = f"{_title_axis(axis, frontier.k)} {decimal(mean_value)}{interval}"
         parts.append(f"{mean_value:.2g} ms a query" if axis == TIME_AXIS else title)
     return f"Mean of {counted(frontier.queries, 'query', 'queries')}: {' · '.join(parts)}"
 
@@ -777,7 +780,8 @@ def _format_card(chart: FrontierChart, point: FrontierPoint) -> str:
     frontier, part = chart.frontier, ""
     if chart.base is not None and chart.relative:
         part = f" · {percent(point.y / chart.base.y)} of {escape(chart.base.name)}"
-    x_text = f"{title_of(frontier.x)}@{frontier.k} {decimal(point.x)}{_format_interval(point.x_low, point.x_high)}"
+    x_interval = _format_interval(point.x_low, point.x_high)
+    x_text = f"{_title_axis(frontier.x, frontier.k)} {decimal(point.x)}{x_interval}"
     lines = [
         f"<b>{method_style(point.point.method).sign} {escape(point.name, 90)}</b>",
         f"{title_of(frontier.y)}@{frontier.k} {decimal(point.y)}{_format_interval(point.y_low, point.y_high)}{part}",

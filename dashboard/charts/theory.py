@@ -21,6 +21,7 @@ from dashboard.charts.figure import (
     read_column,
 )
 from dashboard.charts.palette import GREY, INK, method_style, series_style
+from engine.progress import counted
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -171,7 +172,9 @@ def plot_recall(
             y.append(2 * max_k if k is None else k)
             is_reached.append(k is not None)
             answer = f"k > {max_k:,}" if k is None else f"k = {k:,}"
-            lengths = f"{length_bin.least:,} to {length_bin.most:,} words, {length_bin.queries:,} queries"
+            lengths = (
+                f"{length_bin.least:,} to {length_bin.most:,} words, {counted(length_bin.queries, 'query', 'queries')}"
+            )
             hover_texts.append(f"{lengths}<br>{answer} keeps {target:.0%}")
     figure.add_scatter(
         x=x,

@@ -19,6 +19,7 @@ class WallContent:
     current: int | None  # position of the square whose query is open
     base_title: str
     headline: str  # of the baseline's sets
+    caption: str  # of the wall, in one line
     legend: str  # of the squares
     random_ilad: float | None  # mean ILAD of random pairs of the corpus, None where it is unknown
 
@@ -56,6 +57,7 @@ def draw_wall(
         "current": content.current,
         "baseTitle": content.base_title,
         "headline": content.headline,
+        "caption": content.caption,
         "legend": content.legend,
         "randomDiversity": content.random_ilad,
         "decoders": list(decoders),

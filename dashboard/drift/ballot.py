@@ -34,7 +34,7 @@ def draw_first_votes(loaded: Loaded, question: Question) -> None:
     """Draw what a corpus without feedback offers: the query's first results to vote on, and the map beside them."""
     ballot_column, map_column = st.columns([2, 3], gap="medium")
     with ballot_column:
-        st.info("No feedback yet. Vote here: the document moves on the map.", icon=":material/thumbs_up_down:")
+        st.info("No votes yet. Vote here: the document moves on the map.", icon=":material/thumbs_up_down:")
         draw_ballot(loaded, question, is_offer=True)
     with map_column:
         _draw_results_map(loaded, question)

@@ -32,7 +32,7 @@ from engine.wording import visible
 MAX_LISTED_EVENTS, MAX_LOG_ROWS, MAX_NAME_CHARACTERS = 200, 12, 60
 UNDO, REDO = ":material/undo:", ":material/redo:"
 STATUS_TEXTS = {"counts": "", "undone": "undone", "replaced": "replaced by a newer vote"}
-REPLACE_HELP = "Makes these votes this corpus's feedback. Each vote can be taken back."
+REPLACE_HELP = "Makes these the votes on this corpus. Each can be taken back."
 START_POINT, NOW_POINT = "the start", "now"
 SNAPSHOT_NAME_KEY = "drift.snapshot.name"
 COMPARE_PASSES = 20
@@ -219,8 +219,8 @@ def _check_finite(session: orag.Session) -> None:
     if len(rows):
         first = session.space.corpus.ids[rows[0]]
         raise DataError(
-            f"its feedback moves {len(rows)} documents to numbers that are not finite (first: {first!r}); undo that "
-            "feedback, or learn with a cap or a trust region"
+            f"its votes move {counted(len(rows), 'document')} to numbers that are not finite (first: {first!r}); undo "
+            "those votes, or learn with a cap or a trust region"
         )
 
 
@@ -240,7 +240,7 @@ def draw_replace(loaded: Loaded, session: orag.Session, name: str, on_done: Call
 
     # Without votes nothing is replaced, and no backup is needed.
     if not n_votes:
-        question = "Start this corpus's feedback with these votes?"
+        question = "Begin this corpus's log with these votes?"
     confirm.ask(name, "Use these embeddings", question, False, replace, REPLACE_HELP)
 
 

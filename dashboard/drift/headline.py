@@ -29,9 +29,14 @@ def draw_state(history: DriftHistory, step: int) -> None:
     if measured:
         drift = max(measured, key=lambda candidate: candidate.step)
         badges += _format_lights(drift)
-        badges += [f"{history.describe(drift.step).capitalize()}.", *conclusions(drift)]
+        n_probes = None if history.queries is None else len(history.queries)
+        badges += [f"{history.describe(drift.step).capitalize()}.", *conclusions(drift, n_probes)]
         shift_text = describe_shift(drift)
-    st.markdown(" ".join(badges), help=" ".join(filter(None, [history.note, shift_text, HEALTH_HELP])))
+    # The price that a simulation's users pay for the votes is part of the verdict, not of a chart.
+    st.markdown(
+        " ".join([*badges, *history.exploration_cost]),
+        help=" ".join(filter(None, [history.note, shift_text, HEALTH_HELP])),
+    )
 
 
 def _format_lights(drift: Drift) -> list[str]:

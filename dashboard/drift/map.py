@@ -86,8 +86,6 @@ def _draw_step(history: DriftHistory, question: Question | None) -> None:
         if history.is_live and question is not None:
             ballot.draw_ballot(history.loaded, question)
         timeline.draw_sparklines(history.drifts, history.unit, find_step(history), history.unexplored)
-        if history.exploration_cost:
-            st.caption(" ".join(history.exploration_cost))
     with control_area:
         projection, step = _draw_controls(history)
     with state_area:
@@ -226,7 +224,9 @@ def _format_caption(layout: maps.Layout, paths: Trajectories, factor: float) -> 
     if not len(paths.rows):
         return f"{describe_map(layout)} · Nothing has moved."
     factor_text = f", ×{factor:g}" if factor > 1 else ""
-    text = f"arrows: the {counted(len(paths.rows), 'document')} that moved most{factor_text}"
+    # One alone has no number, which would be read as a rank.
+    documents_text = "the document" if len(paths.rows) == 1 else f"the {len(paths.rows):,} documents"
+    text = f"arrows: {documents_text} that moved most{factor_text}"
     return f"{describe_map(layout)}, of the start · {text} · distances between clusters mean little · click to read"
 
 
@@ -302,12 +302,12 @@ def draw_both(history: DriftHistory) -> None:
     backdrop = build_backdrop(history.loaded, corpus_map, dark)
     plot(figure, "drift.encoders", backdrop=backdrop, scroll=True, file="two-encoders", label="Drift of two encoders")
     first, final = map(decimal, comparison.agreement)
-    agreement = f"A document's two vectors agree to {first} (mean cosine) before feedback and {final} after."
+    agreement = f"A document's two vectors agree to {first} (mean cosine) before any vote and {final} after."
     first_quality = _format_quality(first_name, history.checkpoints)
     st.text(" ".join((agreement, first_quality, _format_quality(name, simulated.checkpoints))))
     st.caption(
         f"{describe_map(layout)}, of {first_name} · the vectors of {name} are turned onto it by the rotation that fits "
-        "them best before feedback, which leaves all of their inner products · the documents that moved most in either"
+        "them best before any vote, which leaves all of their inner products · the documents that moved most in either"
     )
 
 

@@ -23,7 +23,7 @@ from dashboard.widgets import confirm
 from dashboard.widgets.choices import choose, select
 from engine.errors import FrontierError
 
-OWN_FEEDBACK, SIMULATION, EXAMPLE_RUN = "Your feedback", "A simulation", "Worked example"
+OWN_FEEDBACK, SIMULATION, EXAMPLE_RUN = "Your votes", "A simulation", "Worked example"
 SOURCES: dict[str, Callable[[Loaded], DriftHistory | None]] = {
     OWN_FEEDBACK: user_feedback.load_history,
     SIMULATION: simulation.draw_simulation,
@@ -47,7 +47,7 @@ def draw_drift(loaded: Loaded, question: Question | None) -> None:
     default = OWN_FEEDBACK if has_feedback else EXAMPLE_RUN
     # Another key makes another widget, so that the new default applies after the first vote.
     key = f"{SOURCE_KEY}.{has_feedback}"
-    source = select("Feedback from", SOURCES, key, default=default, container=side, label_visibility="collapsed")
+    source = select("Votes from", SOURCES, key, default=default, container=side, label_visibility="collapsed")
     # Without votes the query's results are there to be voted on; the other sources need no query.
     read_source = partial(user_feedback.load_history, question=question) if source == OWN_FEEDBACK else SOURCES[source]
     if (history := read_source(loaded)) is None:

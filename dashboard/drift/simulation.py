@@ -115,7 +115,7 @@ def _start_simulation(loaded: Loaded, request: SimulationRequest) -> None:
     panel = st.session_state[STARTED_KEY] = JobPanel(
         purpose=SIMULATION_PURPOSE,
         key=loaded.key,
-        title="Simulating feedback",
+        title="Simulating votes",
         autostart=False,
         **timeline.panel_arguments(request, loaded),
         dismiss_help="Progress stays saved.",
@@ -139,7 +139,7 @@ def draw_example(loaded: Loaded) -> DriftHistory | None:
         **timeline.panel_arguments(request, loaded),
     )
     query_text = f"{visible(request.learn)} queries" if request.learn else "documents as queries"
-    note = f"Simulated feedback: {query_text} arrive one by one, each shows one document, and "
+    note = f"Simulated votes: {query_text} arrive one by one, each shows one document, and "
     note += "the judgements vote on it." if request.learn else "only the right one gets a good vote."
     if job is not None and job.result is not None:
         return from_simulation(job.result, note)

@@ -69,7 +69,9 @@ def draw_sparklines(
         dotted_note = " · dotted: without exploring" if any(line.unexplored for line in lines) else ""
         st.caption(f"Grey: change below {views.NOISE_CHANGE:g} · dashed: alarm{dotted_note}")
     if chosen_lines := [line for line in lines if line.measure.name in chosen]:
-        picture = build_sparklines(chosen_lines, steps, step_index, step_unit.removesuffix("s"), is_dark())
+        picture = build_sparklines(
+            views.share_axes(chosen_lines), steps, step_index, step_unit.removesuffix("s"), is_dark()
+        )
         # The chart stands above the controls that decide on it.
         with figure_area:
             plot(picture, "drift.sparklines", file="drift", label="Drift over time")

@@ -51,13 +51,13 @@ def load_history(loaded: Loaded, question: Question | None = None) -> DriftHisto
     try:
         session, notices = feedback.session(loaded), feedback.list_notices(loaded)
     except FrontierError as error:
-        show_failure("The feedback on this corpus cannot be read.", error)
+        show_failure("The votes on this corpus cannot be read.", error)
         return None
     if not session.history and question is not None:
         ballot.draw_first_votes(loaded, question)
         return None
     if not session.history:
-        st.info("No feedback yet", icon=":material/thumbs_up_down:")
+        st.info("No votes yet", icon=":material/thumbs_up_down:")
         st.text(
             "Open a document in Explore and vote on it. Each vote moves documents a little; this page shows how far."
         )

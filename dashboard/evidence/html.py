@@ -7,6 +7,7 @@ from typing import Any
 from dashboard.charts.evidence import plot_curves, plot_effects
 from dashboard.charts.html import escape_html, format_chart, format_page, format_table
 from engine.cli.output import echo, write_text
+from engine.evaluation.metrics import write_metric_titles
 from engine.evidence.claim import PAPERS
 from engine.evidence.run import JudgedClaim, Report, list_reports, parse_report
 from engine.views.evidence import (
@@ -119,7 +120,7 @@ def _format_claim(row: JudgedClaim, has_library: bool) -> str:
         contents.append(f"<p><strong>{escape_html(fact_name)}</strong>: {escape_html(fact_text)}</p>")
     if repeat_command := command(row):
         contents.append(f"<p><code>{escape_html(repeat_command)}</code></p>")
-    contents.append(f'<p class="note">{escape_html(row.ruling.why)}</p>')
+    contents.append(f'<p class="note">{escape_html(write_metric_titles(row.ruling.why))}</p>')
     if figure_rows := figures(effects):
         cells = [_format_cells(map(escape_html, figure_row.values())) for figure_row in figure_rows]
         contents.append(format_table([_format_cells(map(escape_html, figure_rows[0]), "th"), *cells]))

@@ -9,6 +9,7 @@ from dashboard.charts.evidence import plot_curves, plot_effects
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.components.squares import Square, draw_squares
 from dashboard.widgets.choices import choose, select
+from engine.evaluation.metrics import write_metric_titles
 from engine.evidence.claim import PAPERS
 from engine.evidence.run import JudgedClaim, Report, list_reports
 from engine.views.evidence import (
@@ -142,7 +143,7 @@ def _draw_details(row: JudgedClaim, section: str) -> None:
             if row.claim.claimed_values:
                 st.caption(CLAIMED_NOTE)
         else:
-            st.text(row.ruling.why)
+            st.text(write_metric_titles(row.ruling.why))
     with text_column:
         for fact_title, fact_text in facts(row):
             st.text(f"{fact_title}: {fact_text}")
@@ -150,6 +151,6 @@ def _draw_details(row: JudgedClaim, section: str) -> None:
             st.code(repeat_command, language="sh", wrap_lines=True)
         if effects:
             with st.popover("Figures", key=f"evidence.figures.{name}"):
-                st.text(row.ruling.why)
+                st.text(write_metric_titles(row.ruling.why))
                 st.dataframe(figures(effects), hide_index=True)
                 st.caption(INTERVAL_NOTE)

@@ -45,9 +45,10 @@ STATE_KEY, ADDRESS_KEY = "checkup.state", "checkup.address"
 """Session keys: the wall's state as the browser last reported it, and the address after that report."""
 FIRST_STATE = ("", False, 0)
 """(Decoder that the wall compares, True if its sets are shown, number of the report) before any report."""
+CAPTION = "A square per query, with its near-duplicate pairs. Click one to open its query."
 LEGEND = (
-    "Each square shows the cosines within one query's results, dark 0 to yellow 1, and the number of near-duplicate "
-    "pairs. Click one to open its query; key w switches between the two states."
+    "Each square shows the cosines within one query's results, dark 0 to yellow 1. Key w switches between the two "
+    "states."
 )
 
 
@@ -146,6 +147,7 @@ def draw_queries(
         base_title=decoders.format_title(decoders.make_baseline(depth)),
         headline=result.headline,
         current=next((i for i, position in enumerate(positions) if result.vectors.ids[position] == open_id), None),
+        caption=CAPTION,
         legend=f"{LEGEND} {describe_threshold(checked)}",
         # JSON has no NaN: a corpus of one document has no pairs.
         random_ilad=None if math.isnan(checked.random_ilad) else checked.random_ilad,

@@ -39,6 +39,7 @@ from dashboard.widgets.map import (
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.evaluation.tables import format_csv
 from engine.maps import layout as maps
+from engine.progress import counted
 from engine.values import replace_surrogates
 from engine.views.colouring import Groups, colouring
 from engine.wording import visible
@@ -245,8 +246,8 @@ def _find_neighbours(loaded: Loaded, row_index: int) -> list[tuple[int, float]]:
 
 def _describe_view(chart: CorpusMap, is_moved: bool) -> str:
     """Describe the map in a line: its projection, its size, and how faithful it is; is_moved: by feedback."""
-    moved_text = "; laid out as embedded, with the documents where feedback has moved them" if is_moved else ""
-    layout, size_text = chart.layout, f"{chart.layout.of:,} documents"
+    moved_text = "; laid out as embedded, with the documents where votes have moved them" if is_moved else ""
+    layout, size_text = chart.layout, f"{counted(chart.layout.of, 'document')}"
     # A large corpus is mapped by a sample, which the caption must say.
     if layout.sampled:
         size_text = f"a random {len(layout):,} of {size_text}; result sets are always shown"
@@ -286,7 +287,7 @@ def _draw_selection(loaded: Loaded, selection: Picked) -> None:
 def _list_documents(loaded: Loaded, rows: list[int]) -> None:
     """Draw a list of the documents inside the lasso (rows of the corpus), and their downloads."""
     corpus = loaded.space.corpus
-    st.text(f"{len(rows):,} documents inside")
+    st.text(f"{counted(len(rows), 'document')} inside")
     st.caption("Double-click to clear the selection.")
     # Texts of files may have lone surrogates, which a download cannot encode.
     doc_ids, names, texts = [], [], []

@@ -135,7 +135,7 @@ def _draw_metrics(loaded: Loaded, question: Question, answers: Mapping[str, Answ
 def _draw_side(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
     """Draw, beside the results, the open document and what feedback has changed for this query."""
     document_panel.draw_panel(loaded, question, answers)
-    confirm.show_error("This feedback was not taken.")
+    confirm.show_error("This vote was not taken.")
     live_feedback.draw_effect(loaded, question, answers)
 
 

@@ -85,9 +85,9 @@ def _draw_path(loaded: Loaded, question: Question, answer: Answer, path: WeightP
     span = (min_l1, max(L1_AXIS_RANGE[1], l1, path.levels[0]))
     figure = plot_weights(lines, l1, span, answer.stage.spec.name, solver_weights, is_dark())
     plot(figure, "weights", file="weights", label="Weights of documents along λ₁")
-    proof = f"{counted(len(path), 'linear segment')} below λ₁ = {path.levels[0]:.2f}, proved to {power(path.residual)}"
+    proof = f"{counted(len(path), 'linear segment')} below λ₁ = {path.levels[0]:.2f}, residual {power(path.residual)}"
     sentences = [
-        f"Exact path at λ₂ = {path.l2:g} ({proof}).",
+        f"Every λ₁ exact, at λ₂ = {path.l2:g} ({proof}).",
         "Thick = relevant." if question.is_judged else "",
         "Open symbols: what the solver made of it." if solver_weights else "",
     ]

@@ -52,6 +52,13 @@ def find_first_split(dataset: Dataset) -> str | None:
     return next((name for name in ("dev", "test") if name in dataset.qrels), next(iter(dataset.qrels), None))
 
 
+def find_split_of(dataset: Dataset, query_id: str) -> str | None:
+    """Return the first split with judgements of a query, in the order of `find_first_split`; else the first one."""
+    first_split = find_first_split(dataset)
+    splits = dict.fromkeys([first_split, *dataset.qrels]) if first_split is not None else {}
+    return next((name for name in splits if name and query_id in dataset.qrels[name].grades), first_split)
+
+
 def count_judged(dataset: Dataset) -> dict[str, int]:
     """Count the judged queries of every split (named part of the queries) that has some."""
     return {split: n_judged for split in dataset.qrels if (n_judged := len(dataset.judged(split)))}
@@ -132,6 +139,8 @@ def select_query(loaded: Loaded, mode: str, split: str | None, entry: str) -> st
     if mode not in (ways := list_ways(loaded)):
         return f"this corpus cannot be asked by {mode!r}; it can by {', '.join(ways)}"
     if mode == LABELLED:
+        # A link that somebody wrote may have a query alone: it is that of the first split that has it.
+        split = split or find_split_of(dataset, entry)
         # Without judgements the queries have no splits, and None means all of them.
         if split not in dataset.qrels and not (split is None and not dataset.qrels):
             return f"{explain_missing_split(dataset.qrels, split)}: pick a query"

@@ -277,7 +277,7 @@ def _describe_encoder(loaded: Loaded) -> str:
     encoder, origin = loaded.space.encoder, loaded.origin
     made_by = "own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}"
     made_by += f", trained: {origin.training}" if origin.training else ""
-    return made_by + ("" if loaded is origin else ", moved by feedback")
+    return made_by + ("" if loaded is origin else ", moved by votes")
 
 
 def _draw_comparison(*pair: PageSnapshot) -> None:

@@ -21,11 +21,12 @@ from dashboard.tradeoff.selection import OpenSetting
 from dashboard.tradeoff.verdict import use_in_explore
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.common import draw_method_heading
+from dashboard.widgets.tables import name_metric
 from engine.decoder import Decoder, decode, select_from
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
 from engine.evaluation.frontier import Frontier
-from engine.evaluation.metrics import available_metrics, measure, title_of
+from engine.evaluation.metrics import available_metrics, measure
 from engine.evaluation.paired import QueryDifference
 from engine.evaluation.runs import RankedRun
 from engine.progress import shorten
@@ -101,7 +102,7 @@ def _draw_steps(
             arguments = (loaded, sweep.split, query_ids[target_rank] if is_enabled and target_rank is not None else "")
             st.button(label, key=f"tradeoff.{step_name}", on_click=ask, args=arguments, disabled=not is_enabled)
         if rank is not None:
-            st.caption(f"{rank + 1} of {len(order)} · {title_of(curves.y)} {signed(order[rank].difference)}")
+            st.caption(f"{rank + 1} of {len(order)} · {name_metric(curves.y)} {signed(order[rank].difference)}")
 
 
 def ask(loaded: Loaded, split: str, query_id: str) -> None:
@@ -140,7 +141,7 @@ def _draw_query(
         rules["duplicate_threshold"] = sweep.duplicate_threshold
         measured = measure(ranking, space, query_vectors, known_qrels, sweep.k, metrics, aspects, **rules).per_query
         values = {metric: measured[metric].get(question.id) for metric in metrics}
-    value_texts = [f"{title_of(metric)} {decimal(value)}" for metric, value in values.items() if value is not None]
+    value_texts = [f"{name_metric(metric)} {decimal(value)}" for metric, value in values.items() if value is not None]
     relevant_ids, decoder = question.relevant_ids, opened.decoder
     options: dict[str, Any] = {"relevant": relevant_ids, "scores": None if seen is None else seen.score}
     slider_param, offer_url = curve.declared if curve is not None else None, None

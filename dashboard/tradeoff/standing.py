@@ -23,7 +23,6 @@ from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, estimate_on_axes
 from engine.evaluation.frontier import BAND_RESAMPLES, TIME_AXIS, Frontier, FrontierPoint, frontier
-from engine.evaluation.metrics import title_of
 from engine.evaluation.runs import RankedRun
 from engine.progress import counted
 from engine.values import Queries
@@ -121,7 +120,7 @@ def _find_standing(run: RankedRun, sweep: Sweep, cells: Cells) -> PlacedRun | No
         curves = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == points.queries]
         point = selection.find_point(points, run.label)
         if point is None:
-            metric_titles = f"{title_of(x)} and {title_of(y)}"
+            metric_titles = f"{name_metric(x)} and {name_metric(y)}"
             raise FrontierError(f"{run.name} returned too little: it has {metric_titles} on too few queries")
         estimates = estimate_on_axes(points, curves, run_cell)
         baseline = selection.find_point(points, sweep.baseline.label)
@@ -164,9 +163,8 @@ def _draw_result(standing: PlacedRun, split: str) -> None:
             exact=standing.curves, has_handles=False,
         )  # fmt: skip
         figure = plot_frontier(chart)
-        label = (
-            f"{point.name.removeprefix('run ')} on the frontier of {title_of(points.y)} against {title_of(points.x)}"
-        )
+        axes = f"{name_metric(points.y)} against {name_metric(points.x)}"
+        label = f"{point.name.removeprefix('run ')} on the frontier of {axes}"
         plot(figure, "tradeoff.system.frontier", file="system-frontier", label=visible(label))
 
 

@@ -21,6 +21,7 @@ from dashboard.widgets.tables import draw_table
 from engine.decoder import Decoder
 from engine.evaluation.paired import format_decoder
 from engine.evaluation.tables import format_csv
+from engine.progress import counted
 from engine.training.comparison import Table, percent
 from engine.training.experiment import checkpoint
 from engine.wording import visible
@@ -35,7 +36,7 @@ def draw_comparison(outcome: TrainingOutcome, comparison: Table, digest: str) ->
     The control is the start, trained on for as long without the method. comparison: the table; digest: of the training,
     for the file's name
     """
-    st.html(f"<h3>On {comparison.queries:,} queries of {escape(visible(comparison.split))}</h3>")
+    st.html(f"<h3>On {counted(comparison.queries, 'query', 'queries')} of {escape(visible(comparison.split))}</h3>")
     if verdict := outcome.verdict:
         st.text(verdict)
     # Without test queries the table is of those that chose the best epochs.

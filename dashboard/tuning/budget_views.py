@@ -12,6 +12,7 @@ from dashboard.services.memo import MAX_SHARED, get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import open_store
 from dashboard.tuning.request import Splits, TuningRequest
+from dashboard.widgets.common import as_label
 from dashboard.widgets.tables import pair
 from engine.errors import DataError, FrontierError
 from engine.evaluation.curve import Curve
@@ -96,9 +97,9 @@ def draw_after(tuned: Tuned) -> None:
     with chart_column:
         curves = [candidate.curve for candidate in tuned.candidates if candidate.curve is not None]
         sure = None if tuned.decision is None else tuned.decision.sure
-        _draw_frontier(cells, tuned.k, tuned.objective, tuned.estimates, "tune.frontier", curves, sure)
         outcome_text = "where no setting could be chosen" if tuned.stays else "where the setting was chosen"
-        st.text(visible(f"Measured on {tuned.dev}, {outcome_text}."))
+        st.markdown(f"**Measured on {as_label(tuned.dev)}, {outcome_text}**")
+        _draw_frontier(cells, tuned.k, tuned.objective, tuned.estimates, "tune.frontier", curves, sure)
     base_test = tuned.base_test
     if base_test is None or not base_test.mean[RELEVANT]:
         return
@@ -118,6 +119,9 @@ def draw_after(tuned: Tuned) -> None:
         baseline = methods("selector")[tuned.base.method].title
         figure = plot_slopes(slopes, splits, tuned.objective.share, metric, baseline, is_dark())
         label = f"{metric} kept on {splits[0]} and on {splits[1]}. {tuned.status}"
+        st.markdown(
+            f"**{metric} that each decoder keeps, on {as_label(tuned.dev)} and on {as_label(tuned.test or '')}**"
+        )
         plot(figure, "tune.slopes", file="dev-test", label=label)
         caption = f"Each decoder at its best setting: what it keeps of {baseline}'s {title_of(RELEVANT)}."
         has_choice = any(slope.is_chosen for slope in slopes)

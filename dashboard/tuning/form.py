@@ -19,8 +19,9 @@ from dashboard.widgets.judges import describe_judges, draw_judges
 from dashboard.widgets.own_documents import draw_self_rule
 from dashboard.widgets.parameters import draw_parameter, format_label
 from dashboard.widgets.source_limit import describe_source_limit, draw_source_limit
+from dashboard.widgets.tables import name_metric
 from engine.decoder import POOL, SET_SIZE
-from engine.evaluation.metrics import METRICS, available_metrics, title_of
+from engine.evaluation.metrics import METRICS, available_metrics
 from engine.evaluation.tuning.objectives import RELEVANT, Objective
 from engine.evaluation.tuning.search_space import MAX_GRID_DIMS, Settings
 from engine.evaluation.tuning.tune import TRIALS
@@ -57,7 +58,7 @@ QUERY_SAMPLE = Whole(
 AIM_TEXTS = {
     "maximise": "maximise one metric:",
     "diverse": "maximise diversity (ILAD)",
-    "knee": "sit at the knee of Recall–ILAD",
+    "knee": "sit at the knee of Recall and diversity",
 }
 """Text of an aim, which continues the sentence after the word "to"."""
 SHARE_KEY = f"{PREFIX}.share"
@@ -242,7 +243,7 @@ def _draw_objective(loaded: Loaded) -> Objective:
     values: dict[str, Any] = {}
     # A field may require a value of another one, as (name, value): here the aim that needs it.
     if metric.requires and metric.requires[1] == chosen_aim:
-        values["metric"] = _draw_blank("Metric", metrics, f"{PREFIX}.metric", 150, title_of, default=metric.default)
+        values["metric"] = _draw_blank("Metric", metrics, f"{PREFIX}.metric", 150, name_metric, default=metric.default)
     elif share.requires and share.requires[1] == chosen_aim:
         draw_words("while keeping")
         # A past tuning may have set a share that is not in the list.

@@ -14,10 +14,12 @@ from dashboard.services.request import select_judged_queries
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.choices import identify_data
+from dashboard.session.judging import set_request
 from dashboard.tuning import budget_views, form, result
 from dashboard.tuning.request import PURPOSE, Splits, TuningOutcome, TuningRequest, find_store_file, run_tuning
 from dashboard.widgets import passages
 from dashboard.widgets.basics import show_failure
+from dashboard.widgets.common import as_label
 from dashboard.widgets.job_panel import JobPanel, draw_end, draw_run_button
 from dashboard.widgets.own_documents import draw_own_documents
 from dashboard.widgets.tables import draw_table
@@ -32,6 +34,8 @@ from engine.stages import spec_of
 from engine.values import digest_of
 from engine.wording import visible
 
+FOLDED_CSS = "<style>.st-key-tune-form > details > summary {opacity: 1}</style>"
+"""The folded form says what was tuned, and is as legible as the result."""
 OUTCOMES, SPLITS, REPEAT_KEY = "tune.outcomes", "tune.splits", "tune.again"
 """Session keys: results of tunings, the last judgements, and True while a past study is to be repeated."""
 
@@ -57,6 +61,7 @@ def draw_tuning(loaded: Loaded) -> None:
             "Tuning needs judgements: which documents answer which queries.",
             "Judge 25 queries under Data → Judge, or load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/)."
             + (f" Or turn on “{passage_queries.PASSAGES_TITLE}” above." if passage_queries.can_make(loaded) else ""),
+            can_judge=loaded.has_query_vectors,
         )
     if not loaded.has_query_vectors:
         return _draw_obstacle(
@@ -70,13 +75,44 @@ def draw_tuning(loaded: Loaded) -> None:
         if loaded_with_passages is None:
             return None
         loaded = loaded_with_passages
-    request, sentence_end = form.draw_form(loaded)
-    splits = _draw_plan(loaded, request, sentence_end)
-    if with_passages:
-        passages.draw_explanation(loaded)
+    with _open_form(loaded):
+        request, sentence_end = form.draw_form(loaded)
+        splits = _draw_plan(loaded, request, sentence_end)
+        if with_passages:
+            passages.draw_explanation(loaded)
+    # What limits the result is said beside it, with the form folded too.
+    if splits is not None:
+        queries = select_judged_queries(loaded.dataset, splits.qrels)
+        trained.warn_of_leakage(loaded, queries)
+        draw_own_documents(loaded, queries)
     _draw_results(loaded, request, splits)
     _draw_history(loaded)
     return None
+
+
+def _open_form(loaded: Loaded) -> DeltaGenerator:
+    """Return the container of the form: one line that opens once there is a result, which then stands at the top."""
+    job, last = jobs.get_session_jobs().get(PURPOSE), _take_result(loaded)
+    if last is None or (job is not None and job.result is None):
+        return st.container()
+    st.html(FOLDED_CSS)
+    label = f"Tuned {last.request.title} for {_describe_goal(last.request)}, k = {last.request.k} · change"
+    return st.expander(as_label(label), key="tune.form", icon=":material/tune:", type="compact")
+
+
+def _take_result(loaded: Loaded) -> TuningOutcome | None:
+    """Store the result of a tuning that has finished; return the last one on this corpus and these judgements."""
+    job = jobs.get_session_jobs().get(PURPOSE)
+    outcomes: dict[str, TuningOutcome] = st.session_state.setdefault(OUTCOMES, {})
+    if job is not None and job.result is not None:
+        outcomes[job.key.digest] = job.result
+    # The result of another corpus or other judgements is not shown.
+    return outcomes.get(identify_data(loaded))
+
+
+def _describe_goal(request: TuningRequest) -> str:
+    """Describe what a tuning looks for, in words."""
+    return describe_objective(request.objective, spec_of(request.like.select.spec.name, "selector").title)
 
 
 def _draw_results(loaded: Loaded, request: TuningRequest, splits: Splits | None) -> None:
@@ -85,16 +121,11 @@ def _draw_results(loaded: Loaded, request: TuningRequest, splits: Splits | None)
     request: of the form; splits: that it would use, None if it cannot run
     """
     job = jobs.get_session_jobs().get(PURPOSE)
-    outcomes: dict[str, TuningOutcome] = st.session_state.setdefault(OUTCOMES, {})
     if job is not None and job.error:
         draw_end(job, "Tuning failed.")
-    elif job is not None:
-        outcome = _build_panel(loaded, job.key).draw_until_result()
-        if outcome is None:
-            return None
-        outcomes[job.key.digest] = outcome
-    # The result of another corpus or other judgements is not shown.
-    last = outcomes.get(identify_data(loaded))
+    elif job is not None and _build_panel(loaded, job.key).draw_until_result() is None:
+        return None
+    last = _take_result(loaded)
     if last is not None:
         on_lower = partial(_take_lower_share, loaded, last)
         return result.draw_result(loaded, last, last.request != request, on_lower)
@@ -113,12 +144,17 @@ def _take_lower_share(loaded: Loaded, outcome: TuningOutcome) -> None:
     st.session_state[form.SHARE_KEY] = tuned.objective.share
 
 
-def _draw_obstacle(reason: str, remedy: str) -> None:
-    """Draw the reason why nothing can be tuned on this corpus, and the remedy."""
+def _draw_obstacle(reason: str, remedy: str, can_judge: bool = False) -> None:
+    """Draw the reason why nothing can be tuned on this corpus, and the remedy; can_judge: offer to judge searches."""
     st.info(reason, icon=":material/tune:")
     st.text(remedy)
-    if st.button("Load a corpus", type="primary", key="tune.load"):
-        st.switch_page(decoders.DATA_SCREEN)
+    with st.container(horizontal=True):
+        # A callback cannot change the page: it sets what the Data page opens with, the change comes after it.
+        judge_callback = partial(set_request, None)
+        if can_judge and st.button("Judge searches", type="primary", key="tune.judge.none", on_click=judge_callback):
+            st.switch_page(decoders.DATA_SCREEN)
+        if st.button("Load a corpus", type="secondary" if can_judge else "primary", key="tune.load"):
+            st.switch_page(decoders.DATA_SCREEN)
 
 
 def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenerator) -> Splits | None:
@@ -152,10 +188,6 @@ def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenera
             started = StartedTuning(request, identify_data(loaded), loaded.space.corpus.name, n_settings)
             _build_panel(loaded, started).start_job()
             st.rerun()
-    if splits is not None:
-        queries = select_judged_queries(loaded.dataset, splits.qrels)
-        trained.warn_of_leakage(loaded, queries)
-        draw_own_documents(loaded, queries)
     return splits
 
 
@@ -208,8 +240,7 @@ def _build_panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutco
     """
     request = started.request
     is_elsewhere = started.digest != identify_data(loaded)
-    goal_text = describe_objective(request.objective, spec_of(request.like.select.spec.name, "selector").title)
-    heading = f"Tuning {request.title}, goal: {goal_text}"
+    heading = f"Tuning {request.title}, goal: {_describe_goal(request)}"
     return JobPanel(
         purpose=PURPOSE,
         key=started,

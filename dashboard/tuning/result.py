@@ -82,6 +82,7 @@ def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool, ask_lower_s
     """
     tuned = outcome.tuned
     _draw_verdict(loaded, outcome, stale, ask_lower_share)
+    _draw_unmeasured_bet(tuned)
     if tuned.decision is not None:
         budget_views.draw_after(tuned)
     if tuned.several:
@@ -148,7 +149,7 @@ def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
         chance = "" if option.is_sure else f" ({round(100 * option.chance)} in 100 for {decision.budget_text})"
         cells = [role, option.name, f"{dev_text}{chance}", f"{signed(100 * option.gain, 0)}%"]
         if test is not None:
-            cells += _list_test_cells(option)
+            cells += _list_test_cells(option, test)
         colour = STATUS_COLOURS[option.confirmed]
         # The verdict is the last column where there is one.
         looks = [""] * (len(cells) - 1) + ["" if test is None else f' style="color: {colour}"']
@@ -161,13 +162,26 @@ def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
     return f'{CHOICES_STYLE}<div class="tune-choices"><table>{body}</table></div>'
 
 
-def _list_test_cells(option: Option) -> list[str]:
+def _list_test_cells(option: Option, test: str) -> list[str]:
     """Return what the other split says of a choice: the share that it keeps, its gain, and the verdict; "" unknown."""
     if option.confirmed_share is None or option.confirmed_low is None:
-        return ["", "", "not measured"]
+        return ["", "", f"not measured on {test}"]
     test_text = f"{percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)}"
     gain = "" if option.confirmed_gain is None else f"{signed(100 * option.confirmed_gain, 0)}%"
     return [test_text, gain, option.confirmation]
+
+
+def _draw_unmeasured_bet(tuned: Tuned) -> None:
+    """Draw that the other split has never measured the bet.
+
+    After a lower share was asked for, the bet may be another setting than those that were measured there.
+    """
+    bet = None if tuned.decision is None else tuned.decision.bet
+    if tuned.test is None or bet is None or bet.confirmed_share is not None:
+        return
+    # It is not run from here: the run would choose anew, and might lose the choice that is confirmed.
+    again = f"a run at {percent(tuned.objective.share)} would choose anew, and measure its bet there"
+    st.text(visible(f"The bet, {bet.name}, was never measured on {tuned.test}; {again}."))
 
 
 def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_share: Callable[[], None]) -> None:

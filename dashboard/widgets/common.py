@@ -79,14 +79,14 @@ def draw_corpus_chip(loaded: Loaded, n_learned: int | None = None) -> None:
             "own vectors" if encoder is None else f"{corpora.format_encoder_name(encoder.name)}, {encoder.dtype}"
         )
         st.caption(
-            f"{loaded.size:,} documents · {space.embeddings.dimension} dimensions · {location}  \n"
+            f"{counted(loaded.size, 'document')} · {space.embeddings.dimension} dimensions · {location}  \n"
             f"{encoder_text} · fingerprint `{space.embeddings.digest[:8]}`{level}"
         )
         if loaded.origin.training:
             st.text(f"trained: {loaded.origin.training}")
         if n_learned is not None:
             adapted_digest = loaded.space.embeddings.digest[:8]
-            st.caption(f"learned from {counted(n_learned, 'piece')} of feedback  \nΘ_t `{adapted_digest}`")
+            st.caption(f"moved by {counted(n_learned, 'vote')}  \nΘ_t `{adapted_digest}`")
 
 
 def format_bytes(n_bytes: float) -> str:

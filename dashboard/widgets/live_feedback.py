@@ -46,16 +46,16 @@ def select_corpus(loaded: Loaded, header: Any) -> Loaded:
         draw_corpus_chip(adapted, n_learned)
         duplicates.draw_reduction(loaded, "header")
         st.toggle(
-            "Live feedback",
+            "Apply votes",
             key=feedback.LIVE_KEY,
             persist_state="session",
-            help="On: every page works on the documents as feedback has moved them. Off: as they were embedded. A "
+            help="On: every page works on the documents as votes have moved them. Off: as they were embedded. A "
             "thumb on a document switches it on.",
         )
     # The corpus stays usable as embedded, whatever is wrong with the log.
     if error_text is not None:
         with st.container(gap="small"):
-            st.error("The feedback given on this corpus cannot be used; it is shown as it was embedded.")
+            st.error("The votes on this corpus cannot be used; it is shown as it was embedded.")
             st.text(error_text)
             with st.container(horizontal=True):
                 st.button("Keep what still holds", key="live.carry", on_click=_replace_log, args=(loaded, False))
@@ -106,7 +106,7 @@ def draw_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer
     with st.container(border=True, key="feedback.effect"):
         vote_column, change_column = st.columns([2, 5], gap="small", vertical_alignment="center")
         with vote_column, st.container(gap="xsmall"):
-            st.text(f"{counted(len(events), 'piece')} of feedback")
+            st.text(counted(len(events), "vote"))
             if last is not None:
                 document = visible(loaded.space.corpus.ids[last.item])
                 st.text(f"Your last: {FEEDBACK_WORDS[last.kind, last.good]}, {shorten(document, MAX_DOCUMENT_LENGTH)}")
@@ -176,7 +176,7 @@ def _draw_changes(changes: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -
         {
             "Document": text_column(240),
             "Relevance": text_column(
-                124, "Inner product with the query: as embedded → as feedback has moved the document"
+                124, "Inner product with the query: as embedded → as votes have moved the document"
             ),
             **{title: text_column(96, "Rank as embedded → now; – for one that is out") for title in titles.values()},
         },

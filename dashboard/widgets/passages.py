@@ -74,11 +74,13 @@ def draw_explanation(loaded: Loaded) -> None:
     queries, qrels = loaded.dataset.queries, loaded.dataset.qrels[passage_queries.PASSAGES_SPLIT]
     # A passage that occurs in several documents has several right answers.
     n_several = sum(len(qrels.relevant(query_id)) > 1 for query_id in queries.ids)
-    note = f" Of {counted(n_several, 'passage')} several documents are right." if n_several else ""
+    have_text = "has" if n_several == 1 else "have"
+    note = f" {counted(n_several, 'passage')} {have_text} several right documents." if n_several else ""
     st.caption(
-        f"The labelled queries are {len(queries):,} passages of {SHORTEST.default} to {LONGEST.default} words, one out "
-        f"of a document each; right is every document that contains the passage word for word.{note} Recall is the "
-        "share of these documents in the set, MRR how far up the first one stands: how well a text is found again by a "
-        "part of it. People's questions are harder, and where one document is right, diversity has little to gain. No "
-        "document is added; `frontier passages` writes the task with near copies in the way."
+        f"The labelled queries are {counted(len(queries), 'passage')} of {SHORTEST.default} to {LONGEST.default} "
+        f"words, one out of a document each; right is every document that contains the passage word for word.{note} "
+        "People's questions are harder, and where one document is right, diversity has little to gain.",
+        help="Recall is the share of these documents in the set, MRR how far up the first one stands: how well a text "
+        "is found again by a part of it. No document is added; `frontier passages` writes the task with near copies in "
+        "the way.",
     )

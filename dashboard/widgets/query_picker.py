@@ -1,6 +1,7 @@
 """Query controls of the header: which query, how many documents, from how large a pool."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -37,11 +38,14 @@ from engine.decoder import POOL, SET_SIZE
 from engine.errors import FrontierError
 from engine.evaluation.metrics import drop_own_judgements
 from engine.evaluation.studies.check_up import check_up, rank_by_gain
+from engine.progress import counted
 from engine.space import find_own_documents
 from engine.values import Qrels, replace_surrogates
 from engine.wording import visible
 
 WAY_TITLES = {LABELLED: "Labelled query", TYPED: "Your own", SIMILAR: "Like a document"}
+UNLABELLED_TITLE = "Query of the corpus"
+"""Title of a query that came with the corpus, where nothing says which documents are right."""
 FILE_ORDER, REDUNDANT_ORDER, GAIN_ORDER = "As in the file", "Most redundant", "Largest gain"
 MAX_ORDERED_QUERIES = 2000
 """Queries that are ordered by their results, which takes a moment."""
@@ -62,7 +66,7 @@ def ask(loaded: Loaded, on_wait: Callable[[], object] = lambda: None) -> Questio
     query_kind = query_kind if query_kind in ways else ways[0]
     # Content of a popover is drawn only while it is open: the browser sends a hidden widget's last value again with
     # the next event, and would undo what a link, a saved view or a pressed key has set since.
-    name = " · ".join(filter(None, [WAY_TITLES[query_kind], as_label(split or "")]))
+    name = " · ".join(filter(None, [_title_way(loaded, query_kind), as_label(split or "")]))
     way_menu = st.popover(_freeze_label(name, "header.kind"), key="header.kind", width="content", on_change="rerun")
     if way_menu.open:
         with way_menu:
@@ -124,6 +128,11 @@ def _freeze_label(label: str, key: str) -> str:
     return open_label
 
 
+def _title_way(loaded: Loaded, kind: str) -> str:
+    """Return what a kind of query is called on this corpus: without judgements no query is labelled."""
+    return UNLABELLED_TITLE if kind == LABELLED and not loaded.dataset.qrels else WAY_TITLES[kind]
+
+
 def _draw_kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str | None]:
     """Draw the choice of the kind of query; return it, and the split of labelled queries, None for others."""
     mode = choose(
@@ -131,7 +140,7 @@ def _draw_kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str 
         ways,
         f"way.{key}",
         show_label=True,
-        format_func=WAY_TITLES.__getitem__,
+        format_func=partial(_title_way, loaded),
         help="Labelled queries have relevance judgements, so Recall can be computed. “Like a document” searches with a "
         "document's vector, and leaves the document out.",
     )
@@ -204,7 +213,7 @@ def _draw_labelled(
         return visible(text if queries.counted[text] == 1 else f"{text} ({queries.ids[position]})")
 
     query_index = st.selectbox(
-        f"{len(queries):,} queries",
+        f"{counted(len(queries), 'query', 'queries')}",
         get_query_order(loaded, split, len(queries)),
         key=f"query.{key}.{split}",
         format_func=format_query,

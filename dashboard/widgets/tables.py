@@ -16,6 +16,7 @@ ROW_PX, TABLE_BORDER = 32, 2
 CLICKABLE = {"on_select": "rerun", "selection_mode": "single-cell"}
 """Options of a table whose rows are clicked: see `find_clicked_row`."""
 MAX_TABLE_ROWS, CHANGE_WIDTH = 24, 78
+CHANGE_HELP = "Places gained or lost against the list compared with; NEW: not in that one; DROPPED: only in that one"
 RELEVANCE_HELP = "Inner product with the query"
 
 
@@ -130,7 +131,7 @@ def draw_set(
         table,
         {
             "#": number_column(width=32),
-            "Change": text_column(CHANGE_WIDTH, "Places gained or lost; NEW and DROPPED documents"),
+            "Change": text_column(CHANGE_WIDTH, CHANGE_HELP),
             "✓": text_column(28, "Judged relevant"),
             "Document": text_column(width if is_compared else width + CHANGE_WIDTH),
             "Relevance": number_column("%.3f", 76, relevance_help),

@@ -85,7 +85,7 @@ def embed(source: CorpusOptions, queries: bool) -> None:
             vectors = engine.embed(text_set, source.encoder, dtype=source.dtype, device=source.device, progress=meter)
             ref = vectors.encoder
             meter.echo(
-                f"{len(vectors):,} vectors of {vectors.dimension} dimensions, {ref.name} in {ref.dtype}, "
+                f"{counted(len(vectors), 'vector')} of {vectors.dimension} dimensions, {ref.name} in {ref.dtype}, "
                 f"fingerprint {vectors.digest[:12]}"
             )
             echo_notices(shipped_notices(text_set, vectors))
@@ -457,7 +457,7 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
         prepare_decoder(decoder, space)
         # Everything is embedded before the port opens: the first request waits for nothing.
         service = Service(decoder, space, set_size)
-    echo(f"{decoder.label}: {len(space):,} documents, k = {set_size}", err=True)
+    echo(f"{decoder.label}: {counted(len(space), 'document')}, k = {set_size}", err=True)
     raise_handle_limit()
     uvicorn.run(
         build_app(service, host), host=host, port=port, log_level="info", access_log=False, http=BoundedProtocol

@@ -60,6 +60,7 @@ from engine.evaluation.tuning.objectives import Objective, explain_ineffective
 from engine.evaluation.tuning.tune import make_baseline
 from engine.evaluation.tuning.tuned import Tuned
 from engine.params import drop_ineffective, params_of
+from engine.progress import counted
 from engine.space import Space
 from engine.stages import make_selector, methods
 from engine.values import Dataset, Embeddings
@@ -295,7 +296,7 @@ def echo_cells(cells: Sequence[Any], n_queries: int, store_file: str, as_json: b
     if (unmatched_notice := describe_unmatched(n_unmatched)) is not None:
         echo(f"by words: {unmatched_notice}", err=True)
     if not as_json:
-        echo(f"\n{len(cells)} cells of {n_queries:,} queries in {store_file}")
+        echo(f"\n{counted(len(cells), 'cell')} of {counted(n_queries, 'query', 'queries')} in {store_file}")
         return
     for cell in cells:
         mean_values, provenance = nan_to_none(cell.mean), dict(cell.provenance)
@@ -420,7 +421,7 @@ def compare(
         front = _frontier_to_json(curve, cells, table.rows[0][0], comparisons)
         return echo_json({**front, "table": table.as_json(), **groups})
     _echo_verdict(study or decision, judged)
-    echo(f"Not dominated in {x_name}@{k} and {y_name}@{k}, over {curve.queries:,} queries:")
+    echo(f"Not dominated in {x_name}@{k} and {y_name}@{k}, over {counted(curve.queries, 'query', 'queries')}:")
     echo_lines(f"  {p.x:.4f}  {p.y:.4f}  {p.name}" for p in curve.front)
     echo_lines(filter(None, [curve.remark]))
     echo(f"Hypervolume {curve.hypervolume:.5f} above ({curve.reference[0]:.4f}, {curve.reference[1]:.4f})\n")

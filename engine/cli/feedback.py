@@ -108,7 +108,7 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
     summary = _session_json(session)
     if as_json:
         return echo_json(summary | {"moved": n_moved, "milliseconds": round(milliseconds, 3)}, allow_nan=False)
-    feedback_text = f"{counted(summary['feedback'], 'piece')} of feedback, {summary['counting']:,} of which count"
+    feedback_text = f"{counted(summary['feedback'], 'vote')}, {summary['counting']:,} of which count"
     documents_text = f"{counted(n_moved, 'document')} moved; {milliseconds:.0f} ms"
     echo(f"{counted(summary['records'], 'record')}: {feedback_text}; {documents_text}")
     preset, fingerprint = summary["preset"], summary["digest"]
@@ -146,7 +146,7 @@ def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | N
         moved_ids = [space.corpus.ids[row_index] for row_index in moved_rows]
         return echo_json({**summary, "undone": list(events), "moved": moved_ids}, allow_nan=False)
     echo(
-        f"{counted(len(events), 'piece')} of feedback undone; {counted(len(moved_rows), 'document')} moved back; "
+        f"{counted(len(events), 'vote')} undone; {counted(len(moved_rows), 'document')} moved back; "
         f"fingerprint {summary['digest'][:12]}"
     )
 
@@ -193,7 +193,7 @@ def report(
         echo(f"\n{one_line(text, 80)} · {answer.decoder}", bold=True)
         echo_lines(_answer_lines(answer))
     if shown and session.round:
-        echo("\nNewest feedback:")
+        echo("\nNewest votes:")
         for event in events:
             about = f"{one_line(event.document, 40)}, asked {one_line(event.query, 60)!r}"
             echo(f"  {event.id}  {event.said}: {about}" + ("" if event.status == "counts" else f"  ({event.status})"))

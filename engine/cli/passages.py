@@ -13,6 +13,7 @@ from engine.data.beir import write_beir
 from engine.data.cloze import LENGTH, PARAMS, SPLIT
 from engine.data.passages import count_passages
 from engine.data.sizes import Spread, measure_sizes
+from engine.progress import counted
 
 
 def task_flags() -> list[click.Option]:
@@ -37,8 +38,8 @@ def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -
     n_documents = len(dataset.corpus) if passage_length is None else count_passages(dataset.corpus, passage_length, 0.0)
     distractors = len(task.corpus) - n_documents
     echo(
-        f"{len(task.queries):,} queries and {len(task.corpus):,} documents in {folder}, of which {distractors:,} are "
-        f"distractors made for the task; split {SPLIT}"
+        f"{counted(len(task.queries), 'query', 'queries')} and {counted(len(task.corpus), 'document')} in {folder}, "
+        f"of which {distractors:,} are distractors made for the task; split {SPLIT}"
     )
     tune_flags = f"--corpus {folder} --dev {SPLIT} --halve …"
     echo(f"next: frontier sweep --corpus {folder} --split {SPLIT}, or frontier tune {tune_flags}")
@@ -58,8 +59,8 @@ def sizes(corpus: str, reading: ReadOptions, as_json: bool) -> None:
          f"{row.missing:,}", f"{row.shared:,}")
         for row in data_sizes.splits
     ]  # fmt: skip
-    echo(f"{data_sizes.documents:,} documents, words: {_format_spread(data_sizes.document_words)}")
-    echo(f"{data_sizes.queries:,} queries, words: {_format_spread(data_sizes.query_words)}")
+    echo(f"{counted(data_sizes.documents, 'document')}, words: {_format_spread(data_sizes.document_words)}")
+    echo(f"{counted(data_sizes.queries, 'query', 'queries')}, words: {_format_spread(data_sizes.query_words)}")
     if data_sizes.aspects:
         echo(f"aspects a query: {_format_spread(data_sizes.aspects)}")
     if table_rows:

@@ -45,7 +45,8 @@ def vrsd(judged: JudgedOptions, k: int, pool: int, as_json: bool) -> None:
     found_text = _format_share(gap_shares.count(0), rows)
     echo_lines(
         [
-            f"{len(rows):,} queries, pools of {min(pool, len(space)):,}, k = {k}, the most relevant document fixed:",
+            f"{counted(len(rows), 'query', 'queries')}, pools of {min(pool, len(space)):,}, k = {k}, the most "
+            "relevant document fixed:",
             f"  cos(sum, q) and cos(rest, q − d₀) are largest for one set on {same_text}; what the second's set "
             f"lacks of the first's cosine: {_format_mean_and_max(read_column(rows, 'equivalence.lost'))}",
             f"  Algorithm 1 finds the best set on {found_text}; what it lacks "
@@ -77,7 +78,9 @@ def nnn(judged: JudgedOptions, as_json: bool) -> None:
     }
     # A query without a witness has NaN, which differs from itself.
     witnesses = sorted(recovery.witnesses[recovery.witnesses == recovery.witnesses].tolist())
-    table_rows = [(f"{len(recovery.queries):,} queries", "recovered", "dense too", "dense alone", "alone", "p")]
+    table_rows = [
+        (counted(len(recovery.queries), "query", "queries"), "recovered", "dense too", "dense alone", "alone", "p")
+    ]
     json_rows = []
     for name, is_recovered in ways.items():
         test, count = McNemar.compare(recovery.dense, is_recovered), int(is_recovered.sum())
@@ -126,7 +129,7 @@ def ccbqp(
     slope_text = "" if cone_row.slope is None else f"; slope {cone_row.slope:.2f}, where 1 is linear"
     echo_lines(
         [
-            f"{len(queries):,} queries, θ of {', '.join(map('{:g}'.format, weights))}:",
+            f"{counted(len(queries), 'query', 'queries')}, θ of {', '.join(map('{:g}'.format, weights))}:",
             f"  pools of {min(pool, len(space))}: no point of the relaxation beats the best set of 3 on {tight_text}; "
             f"of {n_stationary:,} stationary points between sets {n_saddles:,} are saddles",
             f"  all documents, k of {sizes_text}: of {n_runs:,} runs of Algorithm 1 {n_between:,} ended between sets, "
@@ -147,7 +150,7 @@ def gap(
     relevant document count. Selectors that search greedily need not find the best set.
     """
     _, space, queries, _ = _load_judged(judged)
-    title = f"{len(queries):,} queries, pools of {min(pool, len(space))}, k = {k}"
+    title = f"{counted(len(queries), 'query', 'queries')}, pools of {min(pool, len(space))}, k = {k}"
     table_rows = [(title, "best", "lacks in the mean", "at most")]
     for stage in make_stages(selectors or DEFAULT_HEURISTICS, "select"):
         # Only VRSD begins with the most relevant document; with --fix-first so must its best set.

@@ -35,7 +35,7 @@ from engine.cli.output import echo, echo_json, echo_lines, format_columns
 from engine.errors import Cancelled
 from engine.evaluation.paired import format_decoder_call
 from engine.params import Param, params_of
-from engine.progress import format_duration
+from engine.progress import counted, format_duration
 from engine.training.checkpoints import Unfit
 from engine.training.comparison import Table
 from engine.training.cross_encoder import HISTORY_FILE, Look, Reranking
@@ -171,7 +171,10 @@ def _run_course(method_name: str, param_values: Mapping[str, Any], options: _Cou
         for stage_name, stage in result.stages.items():
             decoder_name = format_decoder_call(stage.decoder)
             echo(f"{stage_name}: best after epoch {stage.best.epoch}; {stage.stopped}; {decoder_name}")
-        echo(f"\nOn {result.table.queries:,} queries of {result.table.split}, percent ± standard error:")
+        echo(
+            f"\nOn {counted(result.table.queries, 'query', 'queries')} of {result.table.split}, percent ± standard "
+            "error:"
+        )
         echo(format_columns([result.table.head, *result.table.rows]) + "\n")
         echo_lines(result.table.sentences)
         if result.verdict:
@@ -208,7 +211,9 @@ def _estimate_line(estimate: Foreseen) -> str:
     """
     method = estimate.method
     stages = ", ".join(f"{name} {format_duration(stage.seconds) or '0 s'}" for name, stage in estimate.stages.items())
-    line_parts = [f"{method.queries:,} queries with {method.mean_relevant:.2f} relevant documents each"]
+    line_parts = [
+        f"{counted(method.queries, 'query', 'queries')} with {method.mean_relevant:.2f} relevant documents each"
+    ]
     if method.left_out:
         line_parts.append(f"left out: {method.left_out:,} without a relevant document")
     if estimate.repeated:

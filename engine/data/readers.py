@@ -537,7 +537,7 @@ def _note_unread_files(
             remark = f"files are not read: {table_path.name} is read in their place"
             notices += Notice.for_ids(remark, [path.name for path in table_paths[1:]])
     unread_names = [path.name for path in list_files(folder_path) if path.name not in reported_names]
-    remark = f"files are not read: their names are not those of {_DATA_SET_PARTS}"
+    remark = f"files are not read: not among {_DATA_SET_PARTS}"
     return notices + Notice.for_ids(remark, unread_names)
 
 

@@ -278,7 +278,12 @@ def _note_rows(table_file: TableFile, columns: Columns, ids: Sequence[str], text
     """Return notices of rows that were read in a way that a person may not expect."""
     notices: tuple[Notice, ...] = ()
     if columns.id is None:
-        notices += (Notice("rows without an id column: their ids are row numbers, counted from 0", len(ids)),)
+        notices += (
+            Notice(
+                "rows without an id column: their ids are row numbers, counted from 0", len(ids),
+                singular="row without an id column: its id is its number, counted from 0",
+            ),
+        )  # fmt: skip
     if find_table_suffix(table_file) == ".tsv":
         remark = "texts stand in double quotes, which were kept: TSV has no quoting (for quoted fields, save as CSV)"
         notices += Notice.for_ids(remark, compress(ids, map(_is_quoted, texts)))

@@ -121,7 +121,12 @@ def read_vectors(
     notices: tuple[Notice, ...] = ()
     if ids is None:
         doc_ids = tuple(map(str, range(len(raw_matrix))))
-        notices = (Notice("vectors without ids: their ids are row numbers, counted from 0", len(doc_ids)),)
+        notices = (
+            Notice(
+                "vectors without ids: their ids are row numbers, counted from 0", len(doc_ids),
+                singular="vector without an id: its id is its row number, counted from 0",
+            ),
+        )  # fmt: skip
     elif isinstance(ids, (str, Path)):
         doc_ids = _read_ids_file(Path(ids), path, len(raw_matrix))
     else:

@@ -45,12 +45,14 @@ class Measure(NamedTuple):
     title: as charts write it.
     meaning: in plain words.
     better: the direction that is good news, "" for neither.
+    kind: measures of one kind are of one unit and have one axis, "" for a measure on its own.
     """
 
     name: str
     title: str
     meaning: str
     better: Literal["", "up", "down"] = ""
+    kind: Literal["", "distance", "changed share", "right share"] = ""
 
 
 MEASURES: dict[str, Measure] = {
@@ -60,10 +62,18 @@ MEASURES: dict[str, Measure] = {
             "median",
             "Movement, median",
             "Half of the documents moved at least this far, a shift common to all left out.",
+            kind="distance",
         ),
-        Measure("q99", "Movement, 99%", "One document in a hundred moved at least this far."),
-        Measure("shift", "Common shift", "How far all documents moved together. It changes no ranking."),
-        Measure("churn", "Answer churn", f"Share of a probe query's first {DEPTH} results that were replaced."),
+        Measure("q99", "Movement, 99%", "One document in a hundred moved at least this far.", kind="distance"),
+        Measure(
+            "shift", "Common shift", "How far all documents moved together. It changes no ranking.", kind="distance"
+        ),
+        Measure(
+            "churn",
+            "Results replaced",
+            f"Share of a probe query's first {DEPTH} results that were replaced.",
+            kind="changed share",
+        ),
         Measure(
             "rbo",
             "Order kept (RBO)",
@@ -71,9 +81,19 @@ MEASURES: dict[str, Measure] = {
             "1 = the same order.",
         ),
         Measure(
-            "confidence", "Confidence", "Probability that a document drawn for a probe query is judged relevant.", "up"
+            "confidence",
+            "Confidence",
+            "Probability that a document drawn for a probe query is judged relevant.",
+            "up",
+            kind="right share",
         ),
-        Measure("success", "Success", "Share of recent votes that were good; the last hundred count most.", "up"),
+        Measure(
+            "success",
+            "Good votes",
+            "Share of recent votes that were good; the last hundred count most.",
+            "up",
+            kind="right share",
+        ),
         Measure(
             "hubs",
             "Hubs (Gini)",
@@ -85,6 +105,7 @@ MEASURES: dict[str, Measure] = {
             "neighbourhood",
             "Neighbourhood change",
             f"How much of a document's {DEPTH} nearest neighbours changed: 0 = nothing, 1 = everything.",
+            kind="changed share",
         ),
         Measure(
             "longest",

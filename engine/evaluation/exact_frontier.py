@@ -337,7 +337,9 @@ class _CurveRequest:
         # k → the steps of each block of queries; a step is an interval of λ on which a query's metrics do not change.
         step_blocks: dict[int, list[StepArrays]] = defaultdict(list)
         n_queries = len(self.vectors)
-        progress_label = f"every {self.stage.path_parameter.replace('_', ' ')} of {self.stage.spec.name}"
+        spec = self.stage.spec
+        symbol = next(param.symbol for param in spec.params if param.name == self.stage.path_parameter)
+        progress_label = f"every {symbol} of {spec.title}"
         for block_start in range(0, n_queries, QUERY_BLOCK_SIZE):
             report(block_start, n_queries, progress_label)
             if stop is not None and stop.is_set():

@@ -6,6 +6,7 @@ cos(sum, query) the queries' vectors; ILAD and redundancy need nothing but the s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
@@ -401,6 +402,12 @@ LESS_IS_BETTER = frozenset(m.name for m in METRICS.values() if m.lower_is_better
 def title_of(metric: str) -> str:
     """Return a metric's title; the name itself if the metric is not registered."""
     return METRICS[metric].title if metric in METRICS else metric
+
+
+def write_metric_titles(text: str) -> str:
+    """Replace metrics' names before @k in a text by their titles: "held-out nDCG@10" of "held-out ndcg@10"."""
+    names = "|".join(sorted(METRICS, key=len, reverse=True))
+    return re.sub(rf"\b({names})(?=@\d)", lambda match: title_of(match[1]), text)
 
 
 def map_values(function: Callable[[ValueT], ResultT], mapping: Mapping[str, ValueT]) -> dict[str, ResultT]:

@@ -116,7 +116,7 @@ def check_same_corpus(header: Mapping[str, Any], space: Space) -> tuple[Notice, 
     if tuple(header["documents"]) == space.corpus.ids and header["embeddings"] != space.embeddings.digest:
         if space.embeddings.encoder is None:
             raise DataError("its feedback was given on other vectors of the same documents; begin another log")
-        return (Notice("vectors that differ in their last digits from those the feedback was given on", len(space)),)
+        return (Notice("vectors that differ in their last digits from those the votes were given on", len(space)),)
     return ()
 
 
@@ -198,10 +198,10 @@ def carry_records(
     # A document with another text is treated as a new one.
     session = _start_warm(append_records(empty, *records), (*changed_ids, *new_ids))
     notice_ids = (
-        ("documents with another text, about which feedback no longer counts", changed_ids),
-        ("documents that are gone, and feedback about them with them", missing_ids),
+        ("documents with another text, about which votes no longer count", changed_ids),
+        ("documents that are gone, and the votes on them", missing_ids),
         ("documents that are new", new_ids),
-        ("pieces of feedback that no longer count", lost_ids),
+        ("votes that no longer count", lost_ids),
     )
     return session, tuple(chain.from_iterable(starmap(Notice.for_ids, notice_ids)))
 

@@ -52,7 +52,7 @@ MAX_CONTENDERS = 40
 N_SIGN_PATTERNS = 10_000
 MIN_SORTED_SHARE, SORTING_SLACK = 0.95, 1e-5
 """Share of lists in order of relevance from which all are said to be; rounding of a difference of relevance."""
-UNTRIED_REMARK = f"encoders whose vectors are in the cache too were not tried, as {MAX_ENCODERS} are at most"
+UNTRIED_REMARK = f"encoders with vectors in the cache were not tried, as {MAX_ENCODERS} are at most"
 N_EXAMPLES = 10
 N_FURTHER = 10
 

@@ -119,7 +119,11 @@ def _match_documents(
     notices = (
         *Notice.for_ids(f"queries of {run.name} are not among those given, and are left out", unknown_queries),
         *Notice.for_ids(f"documents of {run.name} are not in the corpus, and are left out", unknown),
-        *Notice.for_ids(f"queries of {run.name} list a document twice; its better place counts", repeated),
+        *Notice.for_ids(
+            f"queries of {run.name} list a document twice; its better place counts",
+            repeated,
+            singular=f"query of {run.name} lists a document twice; its better place counts",
+        ),
         *Notice.for_ids(f"queries have an empty list in {run.name}", empty),
     )
     return documents, notices

@@ -14,7 +14,7 @@ from engine.evaluation.runs import RankedRun
 from engine.progress import Progress, Stop, with_cancellation
 from engine.values import Corpus, Notice, Queries
 
-REPEATED_REMARK = "documents came more than once in a list, as passages of one do, and count once"
+REPEATED_REMARK = "documents came more than once in a list, as passages of one do: only the first place counts"
 METADATA_NAMES = ("metadata", "meta")
 ID_NAMES = ("id", "id_", "node_id", "doc_id", "_id")
 TEXT_NAMES = ("page_content", "content", "text")

@@ -25,6 +25,7 @@ from engine.drift.measures import (
 )
 from engine.drift.round_metrics import ALL, HELD_OUT, MEASURED, RoundCell, RoundMetrics, called, right_rows
 from engine.feedback import Session
+from engine.progress import counted
 from engine.simulation.simulate import Simulated
 from engine.space import Space
 from engine.values import Embeddings, Qrels, replace_surrogates
@@ -104,8 +105,8 @@ def sparklines(
     """Return the measures of drift over time as small lines, whose axes show noise as noise.
 
     An axis with an alarm goes from 0 to the alarm, so that the height tells how far trouble is. Other axes reach over
-    the values, but over MIN_AXIS_SPAN at least. unexplored: measure → its values had every round
-    shown the best document, not one drawn at random; they are drawn beside the others.
+    the values, but over MIN_AXIS_SPAN at least. unexplored: measure → its values had every round shown the best
+    document, not one drawn at random; they are drawn beside the others.
     """
     lines = []
     for measure_name, values in timeline(drifts).columns.items():
@@ -117,6 +118,18 @@ def sparklines(
             line = replace(line, unexplored=unexplored_values, low=low, high=high)
         lines.append(line)
     return tuple(lines)
+
+
+def share_axes(lines: Sequence[Sparkline]) -> tuple[Sparkline, ...]:
+    """Return lines that are drawn together with one axis for those of one kind, so that they can be compared."""
+    shared_lines = []
+    for line in lines:
+        # A measure without a kind has an axis of its own.
+        kind = line.measure.kind
+        same_kind = [drawn_line for drawn_line in lines if kind and drawn_line.measure.kind == kind] or [line]
+        lows, highs = zip(*[(drawn_line.low, drawn_line.high) for drawn_line in same_kind], strict=True)
+        shared_lines.append(replace(line, low=min(lows), high=max(highs)))
+    return tuple(shared_lines)
 
 
 def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, ...]) -> Sparkline:
@@ -338,9 +351,9 @@ class Entry:
 
 
 FEEDBACK_WORDS = {
-    ("thumb", True): "thumb up",
-    ("thumb", False): "thumb down",
-    ("right_one", True): "this is the right one",
+    ("thumb", True): "more like this",
+    ("thumb", False): "less like this",
+    ("right_one", True): "correct answer",
     ("sampled", True): "more like this",
     ("sampled", False): "less like this",
     ("full", True): "the whole truth",
@@ -404,16 +417,19 @@ def describe_shift(measured: Drift) -> str | None:
     return f"All moved together by {decimal(measured.shift)}, which changes no ranking."
 
 
-def conclusions(measured: Drift) -> tuple[str, ...]:
-    """Say in sentences how far documents moved, how answers changed, and what to watch out for."""
+def conclusions(measured: Drift, n_probes: int | None = None) -> tuple[str, ...]:
+    """Say in sentences how far documents moved, how answers changed, and what to watch out for.
+
+    n_probes: number of the queries whose answers are followed, None where it is not at hand
+    """
     if measured.q99 == 0 and not measured.movers:
         return ("Nothing has moved.",)
     figures = [f"median {decimal(measured.median)}", f"99th percentile {decimal(measured.q99)}"]
     figures += [f"maximum {decimal(measured.movers[0].distance)}"] if measured.movers else []
     sentences = [f"Movement: {', '.join(figures)}."]
     if measured.churn is not None:
-        changed = f"{DEPTH * measured.churn:.2g} of {DEPTH} results changed per query"
-        sentences.append(f"On average {changed} ({percent(measured.churn, 1)}).")
+        probes = "the probe queries" if n_probes is None else counted(n_probes, "query", "queries")
+        sentences.append(f"{percent(measured.churn, 1)} of the top {DEPTH} changed, on average over {probes}.")
     if measured.alarm and measured.start is not None and measured.hubs is not None:
         gini = f"Gini {decimal(measured.start)} → {decimal(measured.hubs)}"
         sentences.append(f"Hub alarm: a few documents crowd the results ({gini}).")

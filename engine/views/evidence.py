@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.evaluation.metrics import write_metric_titles
 from engine.evidence.claim import PAPERS
 from engine.evidence.rules import FAILS_HERE, HOLDS_WHERE_DECIDED, SHORT_VERDICTS, Effect, Finding
 from engine.evidence.run import JudgedClaim, Report
@@ -28,13 +29,23 @@ OUTLINED_VERDICTS = frozenset({HOLDS_WHERE_DECIDED})
 """Short verdicts whose squares are outlines, not filled, as part of the evidence is missing."""
 ROUND_VERDICTS = frozenset({Finding.REFUTED})
 """Short verdicts whose squares are discs, as another verdict has their colour."""
+OUTCOMES: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("holds in full or in part", "hold in full or in part"): (Finding.HOLDS, HOLDS_WHERE_DECIDED, Finding.PARTLY),
+    ("does not hold", "do not hold"): (FAILS_HERE, Finding.REFUTED),
+    ("not decided or not testable",) * 2: (Finding.UNDECIDED, Finding.UNTESTABLE, Finding.NEEDS_ENDPOINT),
+}
+"""Outcome, as said of one claim and of several → its short verdicts; a sentence has room for three numbers."""
 SIGNS = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}
 
 
 def headline(report: Report) -> str:
-    """State the number of claims by verdict."""
-    counts = [f"{short} {count}" for short, count in report.counts().items() if count]
-    return f"{counted(len(report.rows), 'claim')}: {' · '.join(counts)}"
+    """State the number of claims that hold, that do not, and that are open; the legend of the wall has all verdicts."""
+    counts = report.counts()
+    outcomes = []
+    for words, verdicts in OUTCOMES.items():
+        if n_claims := sum(counts[verdict] for verdict in verdicts):
+            outcomes.append(f"{n_claims:,} {words[n_claims != 1]}")
+    return f"{counted(len(report.rows), 'claim')}: {' · '.join(outcomes)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +135,8 @@ def list_squares(report: Report) -> dict[str, list[ClaimSquare]]:
 
 
 def describe_signs(report: Report) -> str:
-    """Return the legend of the squares: the sign of each verdict that a claim has, and the meaning of an outline."""
-    signs = [f"{VERDICT_SIGNS[short]} {short}" for short, count in report.counts().items() if count]
+    """Return the legend of the squares: each verdict's sign and number of claims, and the meaning of an outline."""
+    signs = [f"{VERDICT_SIGNS[short]} {short} {count:,}" for short, count in report.counts().items() if count]
     has_outlines = any(row.short in OUTLINED_VERDICTS for row in report.rows)
     return " · ".join(signs) + (". Outlined: some sets or cells have too few queries to tell." if has_outlines else "")
 
@@ -175,7 +186,7 @@ def figures(effects: Sequence[Effect]) -> list[dict[str, str]]:
     """
     return [
         {
-            "what": effect.name,
+            "what": write_metric_titles(effect.name),
             "value": decimal(effect.value),
             "95% CI": "" if effect.low is None or effect.high is None
             else f"{decimal(effect.low)} to {decimal(effect.high)}",

@@ -45,10 +45,10 @@ def describe_random_pairs(pairs: RandomPairs) -> str:
     if not len(pairs):
         return "No two documents have different vectors."
     low, median, high = np.quantile(pairs.cosines, (0.05, 0.5, 0.95)).tolist()
-    kind = "random pairs" if pairs.is_sample else "pairs"
+    kind = "random pair" if pairs.is_sample else "pair"
     return (
-        f"Of {len(pairs):,} {kind} half have a cosine above {decimal(median, 2)}, and 90% lie from {decimal(low, 2)} "
-        f"to {decimal(high, 2)}; their diversity (ILAD) is {decimal(pairs.ilad)}."
+        f"Of {counted(len(pairs), kind)} half have a cosine above {decimal(median, 2)}, and 90% lie from "
+        f"{decimal(low, 2)} to {decimal(high, 2)}; their diversity (ILAD) is {decimal(pairs.ilad)}."
     )
 
 

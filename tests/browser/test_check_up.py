@@ -34,7 +34,9 @@ def test_a_drag_changes_all_squares_and_a_click_opens_the_query_at_its_lambda(pa
     idle(page)
     assert page.locator(".tile").count() == 0, "the wall has the whole width"
     legend = "Above the slider: share of queries with near-duplicates; hatched: the mean relevance of most sets"
-    until(page, lambda: legend in page.locator(".check-up .note").inner_text())
+    until(page, lambda: legend in page.locator(".check-up .note").text_content())
+    page.get_by_role("button", name="How to read the wall").click()
+    assert legend in page.locator(".check-up .note").inner_text(), "shown when it is asked for"
     base = page.evaluate(READ_WALL)
     assert "holds near-duplicates" in base["figure"] and len(base["counts"]) == 157
     box = slider.bounding_box()
@@ -56,16 +58,17 @@ def test_a_drag_changes_all_squares_and_a_click_opens_the_query_at_its_lambda(pa
     n_redundant = sum(count > 0 for count in base["counts"])
     assert shares[0][0] == round(100 * n_redundant / 157) > shares[0][1] > shares[1][1] > shares[2][1]
     assert len({wall["pixels"] for wall in [base, *walls]}) == 4
-    (mean,) = re.findall(r"Diversity \(ILAD\) (0\.\d\d) on average", base["note"])
-    means = [re.search(rf"Diversity \(ILAD\) {mean} → (0\.\d\d) on average", wall["note"])[1] for wall in walls]
+    (mean,) = re.findall(r"on average over \d+ queries: (0\.\d\d);", base["note"])
+    means = [re.search(rf"on average over \d+ queries: {mean} → (0\.\d\d);", wall["note"])[1] for wall in walls]
     assert mean < means[0] < means[1] < means[2], "the caption's diversity is that of the squares"
     page.mouse.up()
     until(page, lambda: len(sent) > n_sent and re.search(r"mmr\.relevance_weight=0\.(49|5|51)&", page.url))
     idle(page)
     assert page.evaluate(READ_WALL) == walls[-1], "the answer to a release changes nothing"
     assert page.evaluate("history.length") == n_entries, "a release is no entry of the browser's history"
-    cost = re.search(r"(\d\.\d → \d\.\d) of 10 off-topic · (\d+%) of Recall kept", walls[-1]["figure"])
-    said = f": {shares[-1][1]}% of queries hold near-duplicates, {cost[1]} of 10 off-topic, {cost[2]} of Recall kept"
+    off_topic = "of the top 10 off-topic, on average"
+    cost = re.search(rf"(\d\.\d → \d\.\d) {off_topic} · (\d+%) of Recall kept", walls[-1]["figure"])
+    said = f": {shares[-1][1]}% of queries hold near-duplicates, {cost[1]} {off_topic}, {cost[2]} of Recall kept"
     assert slider.get_attribute("aria-valuetext").endswith(said) and "off-topic" not in base["figure"]
     assert page.locator(".check-up .offtopic i").count() > 0
     assert page.locator(".frontier-wall [aria-pressed=true]").count() == 1, "the square of the open query is marked"

@@ -140,7 +140,7 @@ def test_four_lists_stand_below_their_tiles_and_none_is_cut_beside_an_open_docum
         return [Math.round(left), Math.round(right)];
     }})"""
     assert page.evaluate(read_edges, ".tile") == page.evaluate(read_edges, ".list")
-    legend = "Above each slider: filled: diversity, grey: recall, hatched: off topic · Squares: cosines within a set"
+    legend = "Above each slider: filled: diversity, grey: Recall, hatched: off topic · Squares: cosines within a set"
     assert legend in page.locator(".reading").inner_text()
     # Below the tiles there is room for the trade-off, whose handle sets all decoders to one diversity.
     handle = page.get_by_role("slider", name="Diversity of all decoders")

@@ -25,7 +25,7 @@ def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(pag
     page.locator(".st-key-vote-down button").first.click()
     until(page, lambda: first(page)[:2] == titles[::-1])
     assert scores(page)[1] == pytest.approx(first_scores[0] - 0.01, abs=0.0011) and scores(page)[0] == first_scores[1]
-    page.get_by_text("Your last: thumb down").wait_for(timeout=WAIT)
+    page.get_by_text("Your last: less like this").wait_for(timeout=WAIT)
     page.get_by_text(re.compile(r"0\.\d{3} → 0\.\d{3}, #2 instead of #1")).wait_for(timeout=WAIT)
     idle(page)
     fingerprints = chip(page)
@@ -41,7 +41,7 @@ def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(pag
     view(page, "Map")
     page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
     view(page, "Votes")
-    until(page, lambda: columns(page, "Vote") == [["thumb down"]])
+    until(page, lambda: columns(page, "Vote") == [["less like this"]])
     page.get_by_role("button", name="Undo the last").click()
     # Equal digests: every vector is as it was, bit by bit.
     until(page, lambda: columns(page, "Status") == [["undone"]] and chip(page) == [fingerprint, fingerprint])
@@ -62,6 +62,6 @@ def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(pag
     page.locator(".list").first.locator(".document[data-rank='2']").get_by_role("button", name="Less like this").click()
     until(page, lambda: first(page) == order and scores(page) == first_scores)
     page.locator(".st-key-header-corpus button").first.click()
-    page.get_by_test_id("stPopoverBody").get_by_text("Live feedback").click()
+    page.get_by_test_id("stPopoverBody").get_by_text("Apply votes").click()
     until(page, lambda: page.get_by_test_id("stPopoverBody").locator("code").all_inner_texts() == [fingerprint])
     assert first(page) == order

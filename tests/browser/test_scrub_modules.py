@@ -32,6 +32,7 @@ EXACT = PACKED | {
     "which": [0, 1, 2, 3],
     "why": "",
 }
+SCRIPTS = ["./parts.js", "./budget_level.js", "./hover_lines.js"]
 SAMPLED = PACKED | {"stops": [1, 2, 5, 6], "ends": None, "which": [0, 1, 2, 2], "why": "no path"}
 
 
@@ -43,13 +44,13 @@ def folder():
 
 @pytest.fixture
 def run_js(page, folder):
-    """Evaluate a JavaScript expression over the names of parts.js and budget_level.js, and `given`."""
+    """Evaluate a JavaScript expression over the names of SCRIPTS, and `given`."""
     page.goto(f"{folder}/")
 
     def ask(expression, value=None):
         return page.evaluate(
             f"""async given => {{
-                const names = {{...await import('./parts.js'), ...await import('./budget_level.js')}};
+                const names = Object.assign({{}}, ...await Promise.all({SCRIPTS}.map(name => import(name))));
                 return new Function('names', 'given', `with (names) return ({expression})`)(names, given) ?? null;
             }}""",
             value,
@@ -309,3 +310,12 @@ DRAGS = """(() => {
 
 def test_a_budget_dragged_back_before_the_page_answers_is_reported_and_a_lost_handle_is_let_go(run_js):
     assert run_js(DRAGS, [97, 97, 95]) == [[97, 95], 92]
+
+
+def test_hover_texts_fit_a_phone_and_stay_whole_on_a_wide_chart(run_js):
+    text = f"<b>{'word ' * 12}</b><br>{'&amp; ' * 10}end"
+    narrow, wide = (run_js(f"fitHoverTexts(given, {width})", [{"hovertext": [text, None]}, {}]) for width in (190, 900))
+    lines = narrow[0]["hovertext"][0].split("<br>")
+    assert " ".join(lines) == text.replace("<br>", " ") and len(lines) > 3
+    assert max(len(line.replace("&amp;", "_").replace("<b>", "").replace("</b>", "")) for line in lines) <= 20
+    assert wide == [{"hovertext": [text, None]}, {}] and narrow[0]["hovertext"][1] is None

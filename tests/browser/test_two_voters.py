@@ -29,7 +29,7 @@ class Voter:
         self.given = self.here = 0
         settle(self.page)
         self.page.locator(".st-key-header-corpus button").first.click()
-        self.page.get_by_test_id("stPopoverBody").get_by_text("Live feedback").click()
+        self.page.get_by_test_id("stPopoverBody").get_by_text("Apply votes").click()
         self.page.keyboard.press("Escape")
         until(self.page, self.thumbs)
 
@@ -64,7 +64,7 @@ class Voter:
 
     def wait_for_count(self, count):
         """Wait until the page shows the number of votes behind its answers."""
-        self.page.get_by_text(f"{count:,} pieces of feedback", exact=True).first.wait_for(timeout=WAIT)
+        self.page.get_by_text(f"{count:,} vote" + "s" * (count != 1), exact=True).first.wait_for(timeout=WAIT)
         assert self.page.get_by_test_id("stException").count() == 0
 
 

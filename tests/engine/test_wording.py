@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.evaluation.statistics import format_p_value
-from engine.wording import CONTROL_CHARACTERS, command_line, decimal, gain, in_json, percent, power, signed, visible
+from engine.wording import (
+    CONTROL_CHARACTERS,
+    command_line,
+    decimal,
+    gain,
+    in_json,
+    percent,
+    power,
+    signed,
+    singular_remark,
+    visible,
+)
 
 
 def test_numbers_have_one_style():
@@ -49,3 +60,17 @@ def test_a_shell_takes_an_escaped_word_as_it_was():
     command = command_line(["printf", r"%s\n", *words])
     done = subprocess.run(["bash", "-c", command], capture_output=True, env={"LC_ALL": "C.UTF-8"})
     assert done.stdout.decode().splitlines() == words
+
+
+@pytest.mark.parametrize(
+    ("remark", "singular"),
+    [
+        ("queries of x are not asked, and are left out", "query of x is not asked, and is left out"),
+        ("documents are too long: their ends do not count", "document is too long: its ends do not count"),
+        ("ids are not written as there, and were matched", "id is not written as there, and was matched"),
+        ("rows have vectors of their own, which are not used", "row has vectors of its own, which are not used"),
+        ("log was kept as x.bak", "log was kept as x.bak"),
+    ],
+)  # fmt: skip
+def test_a_remark_after_1_is_in_the_singular(remark, singular):
+    assert singular_remark(remark) == singular

@@ -245,7 +245,7 @@ FIELD_FILES = (
         ".xlsx of two sheets",
         lambda folder: write_workbook(folder / "a.xlsx"),
         ids=["7", "9", "11"],
-        said="sheets of a.xlsx are not read",
+        said="sheet of a.xlsx is not read",
     ),
     FieldFile(".npy, an object array", lambda folder: write_array(folder / "a.npy", RAGGED), error="np.stack(list("),
     FieldFile(

@@ -126,7 +126,7 @@ LOOKS = {
         {"tune.method": "nnn"},
         *({"tune.page": "Train", "train.method": f} for f in ("dense", "nnn", "colt", "dual_encoder", "multi_vector")),
     ],
-    "drift": [{"drift.source.True": "Your feedback"}, {"drift.source.True": "A simulation"}],
+    "drift": [{"drift.source.True": "Your votes"}, {"drift.source.True": "A simulation"}],
     "theory": [{}, {"theory.group": "Search"}],
     "data": [{}, {"data.way": "Path", "data.path": CORPUS.path}],
 }

@@ -28,7 +28,7 @@ class Along extends Lists {
     const set = url && path(url, () => this.turn(value))?.at(value);
     if (!set) return;
     const relevance = judged ? `${set.found} of ${judged} relevant` : `Mean relevance ${number(set.relevance)}`;
-    this.show(set, `This query: ${relevance} · ILAD ${number(set.diversity)}`);
+    this.show(set, `This query: ${relevance} · Diversity (ILAD) ${number(set.diversity)}`);
   }
 
   show(set, said) {

@@ -82,8 +82,13 @@ class CheckUp {
     this.input.addEventListener("input", () => this.move(this.input.valueAsNumber));
     this.input.addEventListener("change", () => this.commit());
     this.input.addEventListener("pointerdown", () => this.root.classList.add("held"));
-    this.figure = make(this.root, "p", "figure", { role: "status" });
-    this.note = make(this.root, "p", "note");
+    const line = make(this.root, "div", "line");
+    this.figure = make(line, "p", "figure", { role: "status" });
+    // How the picture is read is asked for once, and stands in nobody's way after that.
+    this.ask = make(line, "button", "ask", { type: "button", text: "?", title: "How to read the wall", "aria-label": "How to read the wall", "aria-expanded": false });
+    this.note = make(this.root, "p", "note", { hidden: true });
+    this.ask.onclick = () => this.ask.setAttribute("aria-expanded", !(this.note.hidden = !this.note.hidden));
+    this.caption = make(this.root, "p", "caption");
     this.keys = (event) => this.key(event);
     stage.addEventListener("keydown", this.keys);
     this.free = () => this.root.classList.remove("held");
@@ -192,7 +197,7 @@ class CheckUp {
   // What the sets cost in words, beside those of the baseline: facts as [what is emphasised, the rest].
   costs(before, counts) {
     const facts = [];
-    if (counts.offTopic !== null) facts.push([`${number(before.offTopic, 1)} → ${number(counts.offTopic, 1)}`, ` of ${this.data.size} off-topic`]);
+    if (counts.offTopic !== null) facts.push([`${number(before.offTopic, 1)} → ${number(counts.offTopic, 1)}`, ` of the top ${this.data.size} off-topic, on average`]);
     // Of no relevant document found, none can be kept.
     if (before.recall) facts.push([percent(counts.recall / before.recall), " of Recall kept"]);
     return facts;
@@ -237,6 +242,7 @@ class CheckUp {
   draw() {
     const { decoder, data, root } = this, isAfter = Boolean(this.shown && decoder), known = this.sets;
     this.before.textContent = data.baseTitle;
+    this.caption.textContent = data.caption;
     this.before.setAttribute("aria-pressed", !isAfter);
     this.after.setAttribute("aria-pressed", isAfter);
     root.classList.toggle("computing", isAfter && !known);
@@ -255,6 +261,8 @@ class CheckUp {
     const counts = this.counts?.[position], costs = counts ? this.costs(this.baseCounts, counts) : [];
     const progress = this.nComputed ? `: ${this.nComputed} of ${data.titles.length} queries` : "";
     const origin = known ? decoder.note : this.failed || `Computing every ${decoder.symbol}${progress}`;
+    // What is waited for, or could not be had, is said without being asked for.
+    if (!known) this.caption.textContent = `${data.caption} ${origin}.`;
     const ground = known ? ` Above the slider: share of queries with near-duplicates${this.hatchText}.` : "";
     this.note.textContent = `${data.legend}${this.describeDiversity(isAfter ? counts : null)}${ground} ${origin}.`;
     const costText = costs.map((fact) => `, ${fact.join("")}`).join("");
@@ -278,7 +286,8 @@ class CheckUp {
     const { randomDiversity } = this.data, { diversity } = this.baseCounts;
     if (diversity === null || randomDiversity === null) return "";
     const [before, after] = [diversity, counts?.diversity ?? diversity].map((value) => number(value, 2));
-    return ` Diversity (ILAD) ${before === after ? before : `${before} → ${after}`} on average, ${number(randomDiversity, 2)} of random pairs.`;
+    const over = `of the top ${this.data.size}, on average over ${counted(this.data.titles.length, "query", "queries")}`;
+    return ` Diversity (ILAD) ${over}: ${before === after ? before : `${before} → ${after}`}; of two random documents: ${number(randomDiversity, 2)}.`;
   }
 
   drawBefore() {

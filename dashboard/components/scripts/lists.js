@@ -61,6 +61,7 @@ class List {
     if (!set || (this.set === set && this.base === base)) return;
     Object.assign(this, { set, base });
     for (const row of this.rows.values()) row.fade = 0;
+    const baseTitle = hub.shown.decoders.find(({ baseline }) => baseline)?.title ?? "the ranking by relevance";
     const inside = new Set(set.rows), baseRows = new Set(base.rows), groups = set.groups();
     const dropped = isCompared ? base.rows.map((_, i) => base.document(i)).filter((document) => !inside.has(document.row)) : [];
     const sizes = groups.reduce((count, group) => count.set(group, (count.get(group) ?? 0) + 1), new Map());
@@ -70,6 +71,7 @@ class List {
       const isOff = !document.right && !isOnTopic(document.relevance, hub.shown.floor);
       row.node.classList.toggle("off", isOff);
       row.tag.textContent = isCompared && !baseRows.has(document.row) ? "NEW" : "";
+      row.tag.title = row.tag.textContent && `New: not among the results of ${baseTitle}`;
       markOffTopic(row.off, isOff);
       const isDuplicate = nearest.cosine >= set.answers.packed.duplicate;
       row.near.style.background = nearest.rank >= 0 ? `rgb(${heat(nearest.cosine)})` : "transparent";
@@ -85,6 +87,7 @@ class List {
       delete row.node.dataset.rank;
     });
     this.cut.textContent = dropped.length ? `DROPPED ${dropped.length}` : "";
+    this.cut.title = dropped.length ? `Results of ${baseTitle} that are not in this list` : "";
     this.cut.style.top = `${k * ROW_PX}px`;
     this.node.style.height = `${k * ROW_PX + (isCompared ? DROPPED_HEAD_PX + Math.max(dropped.length, 2) * DROPPED_ROW_PX : 0)}px`;
     for (const [document, row] of this.rows) if (!row.fade) delete row.node.dataset.rank;

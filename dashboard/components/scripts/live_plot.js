@@ -1,6 +1,7 @@
 // A plot that is created once. Later its traces and layout are replaced, so that zoom, lasso and hover survive.
 
 import { takeShapes } from "./budget_level.js";
+import { fitHoverTexts } from "./hover_lines.js";
 import { MapOverlay, fitMapHeight, withGutters } from "./map_overlay.js";
 import { arrangeMatrices } from "./matrices.js";
 import { luminance } from "./parts.js";
@@ -63,7 +64,7 @@ function themed(layout, element) {
   const page = {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
-    hoverlabel: { bgcolor: ground, bordercolor: grid, font: { color: ink } },
+    hoverlabel: { bgcolor: ground, bordercolor: grid, align: "left", font: { family: property("--st-font", "sans-serif"), color: ink } },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: grid, activecolor: ink },
     ...layout,
     font: { family: property("--st-font", "sans-serif"), color: ink, size: 13, ...layout.font },
@@ -174,7 +175,7 @@ class Chart {
     if (data.overlay) this.follow(layout);
     const pale = /^#[0-9a-f]{6}$/i.test(ground) ? `${ground}bf` : "rgba(0,0,0,0)";
     for (const label of layout.annotations ?? []) if (/label$/.test(label.name ?? "")) label.bgcolor = pale;
-    this.traces = [...below, ...data.figure.data];
+    this.traces = [...below, ...fitHoverTexts(data.figure.data, this.box.clientWidth)];
     this.overlaid = takeShapes(layout);
     this.fit(layout);
     this.width = this.box.clientWidth;

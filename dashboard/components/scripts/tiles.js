@@ -133,8 +133,8 @@ class Slider {
       make(this.offTopic, "i", "", { style: `left:${100 * left}%;width:${100 * (this.share(to) - left)}%` });
     }
     const hatched = spans.length ? " · hatched: mean relevance below that of the 5% most relevant documents" : "";
-    const kind = answers.exact ? `exact: every value, ${counted(changes.length + 1, "set")}` : `sampled at ${answers.stops.length} positions${answers.why && `: ${answers.why}`}`;
-    this.plot.title = `Diversity (filled) and ${judged ? "recall" : "relevance"} along ${this.given.symbol} · ${kind}${hatched}`;
+    const kind = answers.exact ? `every value exact, ${counted(changes.length + 1, "set")}` : `sampled at ${answers.stops.length} positions${answers.why && `: ${answers.why}`}`;
+    this.plot.title = `Diversity (filled) and ${judged ? "Recall" : "relevance"} along ${this.given.symbol} · ${kind}${hatched}`;
     this.plot.dataset.kind = answers.exact ? "exact" : "sampled";
   }
 }
@@ -216,7 +216,7 @@ class Tile {
     if (!this.sliders.length) return "";
     const within = this.sliders.map((slider) => slider.known?.within).find(Boolean);
     if (within) return this.sliders.some((slider) => slider.value !== this.committed[slider.given.param]) ? within : "";
-    return sampled.length ? `${sampled.join(", ")} sampled` : "exact";
+    return sampled.length ? `${sampled.join(", ")} sampled` : `every ${this.sliders.map((slider) => slider.given.symbol).join(", ")} exact`;
   }
 
   draw(base) {
@@ -341,7 +341,7 @@ class Tiles {
     this.touched ??= this.tiles.find((tile) => !tile.given.baseline && tile.sliders.length) ?? this.tiles[this.tiles.length - 1];
     need(this, this.sliders().flatMap(({ given }) => given.urls));
     this.axis.hidden = !data.judged;
-    const line = data.judged ? "grey: recall" : "dashed: relevance", hatching = data.floor === null ? "" : ", hatched: off topic";
+    const line = data.judged ? "grey: Recall" : "dashed: relevance", hatching = data.floor === null ? "" : ", hatched: off topic";
     const squares = data.k < 2 ? "" : " · Squares: cosines within a set, dark 0 to yellow 1";
     this.legend.textContent = this.sliders().length ? `Above each slider: filled: diversity, ${line}${hatching}${squares}` : "";
     this.side.hidden = data.k < 2; // there is no diversity then

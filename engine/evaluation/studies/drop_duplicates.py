@@ -130,7 +130,9 @@ def keep_heads(dataset: Dataset, heads: np.ndarray, embeddings: Embeddings | Non
         splits = UsableSplits(splits, dataset.qrels.refusals)
     # A remark on copies is about documents that are gone.
     remaining_notices = tuple(notice for notice in dataset.notices if notice.remark != COPIES_REMARK)
-    notices = Notice.for_ids(DROPPED_REMARK, head_ids) + Notice.for_ids(CONFLICT_REMARK, conflicts)
+    notices = Notice.for_ids(DROPPED_REMARK, head_ids, singular=DROPPED_ONE_REMARK) + Notice.for_ids(
+        CONFLICT_REMARK, conflicts
+    )
     return replace(
         dataset, corpus=take_documents(corpus, rows.tolist()), qrels=splits,
         aspects=_merge_aspects(dataset.aspects, head_ids), vectors=embeddings and embeddings.take(rows.tolist()),
@@ -139,7 +141,8 @@ def keep_heads(dataset: Dataset, heads: np.ndarray, embeddings: Embeddings | Non
 
 
 DROPPED_REMARK = "documents dropped as duplicates; their judgements count for the documents that stay"
-CONFLICT_REMARK = "pairs of a query and a document whose duplicates have different grades; the highest counts"
+DROPPED_ONE_REMARK = "document dropped as a duplicate; its judgements count for the document that stays"
+CONFLICT_REMARK = "pairs of a query and a document have duplicates with different grades; the highest counts"
 
 
 def take_documents(corpus: Corpus, rows: Sequence[int]) -> Corpus:

@@ -31,7 +31,7 @@ from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective, Tu
 from engine.evaluation.tuning.search_space import Settings, measure_distance_from_default, search
 from engine.evaluation.tuning.tuned import N_DRAWS, NEAR_SHARE, Candidate, Gap, Tuned, average_over, compare_cells
 from engine.params import Whole
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, counted
 from engine.selection.per_source import check_per_source, list_limitable_selectors
 from engine.space import Space
 from engine.stages import Scorer, Selector, Stage, make, make_selector, methods, spec_of
@@ -742,7 +742,7 @@ def _describe_extent(family: Family, n_settings: int, curve: Curve | None) -> st
     """
     if curve is not None:
         return f"every {curve.symbol} from {curve.interval[0]:g} to {curve.interval[1]:g}"
-    return f"{'all' if family.settings.is_exhaustive else 'a search through'} {n_settings:,} settings"
+    return f"{'all' if family.settings.is_exhaustive else 'a search through'} {counted(n_settings, 'setting')}"
 
 
 def _move_best_first(objective: Objective, candidates: list[Candidate], base: Cell, k: int) -> TunedChoice:

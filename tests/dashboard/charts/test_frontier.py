@@ -437,7 +437,7 @@ def test_the_dot_runs_along_the_exact_curve(found, curve):
     for at in (0, 25, 60, 100):
         means = curve.at(dot["values"][at])
         assert dot["settings"][at] == f"MMR · λ {dot['values'][at]:g}" and dot["method"] == "mmr"
-        assert f"Recall@5 {means['recall']:.3f} · ILAD@5 {means['ilad']:.3f}" in dot["means"][at]
+        assert f"Recall@5 {means['recall']:.3f} · Diversity (ILAD@5) {means['ilad']:.3f}" in dot["means"][at]
         assert dot["x"][at] == pytest.approx(means["ilad"], abs=1e-5)
         assert dot["y"][at] == pytest.approx(100 * means["recall"] / chart.base.y, abs=1e-3)
     assert dot["texts"][25].startswith("λ 0.25 · Recall ") and "%" in dot["texts"][25]

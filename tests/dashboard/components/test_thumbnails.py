@@ -14,7 +14,7 @@ def test_a_click_reports_a_square_of_this_wall_alone(clicked, reported, monkeypa
     monkeypatch.setattr(thumbnails.vendor, "draw_view", lambda *given: drawn.append(given))
     content = WallContent(
         version="1", titles=["<b>one</b>", "two"], size=2, base={"cells": ""}, n_relevant=[1, 0], base_title="Top-k",
-        headline="All", current=1, legend="Squares", random_ilad=None,
+        headline="All", current=1, caption="Wall", legend="Squares", random_ilad=None,
     )  # fmt: skip
     draw_wall(content, [{"key": "mmr"}], {"decoder": "mmr", "shown": True}, "wall", clicks.append, releases.append)
     ((name, key, data, callbacks),) = drawn

@@ -131,7 +131,7 @@ def test_a_reranker_and_documents_that_come_later():
     request, found = result.request, result.simulated
     assert (request.reranker, request.candidates, request.newcomers) == ("judgements", 5, "printed")
     assert request.arrivals == ((0.3, 20),) and found.inventory.waves[0][0] == 20
-    assert any("the reranker's pick of the best" in line.value for line in app.caption)
+    assert any("the reranker's pick of the best" in line.value for line in app.markdown)
     away = {pages.load().space.corpus.ids[row] for row in found.inventory.list_arrivals(20)}
     then = history.from_simulation(result).start_at(0)
     assert away and not away & set(then.corpus.ids)
@@ -143,7 +143,7 @@ def test_the_timeline_has_success_without_exploring(shown):
     (result,) = shown.session_state["drift.outcomes"].values()
     found = history.from_simulation(result)
     assert len(found.unexplored["success"]) == len(found.drifts)
-    assert any(line.value == " ".join(found.exploration_cost) for line in shown.caption)
+    assert any(" ".join(found.exploration_cost) in line.value.replace("\\", "") for line in shown.markdown)
     assert any("dotted: without exploring" in line.value for line in shown.caption)
 
 
@@ -168,7 +168,7 @@ def test_hops_are_offered_where_questions_have_plans(tmp_path):
     app = simulated(Source(str(where)), **{f"{FORM_PREFIX}.hops": True})
     (result,) = app.session_state["drift.outcomes"].values()
     assert result.request.by_hops and result.forecast.rounds == len(result.simulated.trail) == 16
-    assert any("every hop shown in" in line.value for line in app.caption)
+    assert any("every hop shown in" in line.value for line in app.markdown)
 
 
 def test_two_encoders_on_one_map(shown, monkeypatch):
@@ -281,11 +281,11 @@ def test_the_example_teaches_where_nobody_has_said_anything():
     app = drift(looking=EXAMPLE_RUN)
     job = simulation.find_example_job(pages.load())
     assert job.key.learn == "dev" and job.running
-    assert "Simulated feedback: dev queries arrive one by one" in pages.texts(app)
+    assert "Simulated votes: dev queries arrive one by one" in pages.texts(app)
     job.join(patient(120))
     assert sum("Simulated" in e.value for e in pages.run(app).markdown) == 1
     app = drift(looking=OWN_FEEDBACK)
-    assert "No feedback yet" in pages.texts(app) and not app.dataframe
+    assert "No votes yet" in pages.texts(app) and not app.dataframe
 
 
 def test_the_first_vote_is_given_on_the_page_and_moves_its_document_on_the_map_beside():
@@ -297,7 +297,7 @@ def test_the_first_vote_is_given_on_the_page_and_moves_its_document_on_the_map_b
     (event,) = session.effective_events
     assert event.kind == "down" or not event.good
     row, text = event.item, loaded.dataset.judged("dev").texts[0]
-    assert "No feedback yet" not in pages.texts(app) and "After record 1" in status(app)
+    assert "No votes yet" not in pages.texts(app) and "After record 1" in status(app)
     assert "ballot.up.1" in pages.keys(app) and " → " in pages.texts(app), "further votes are as near"
     paths = next(iter(app.session_state["drift.paths"].values()))
     assert row in paths.rows and (paths.points[0] != paths.points[-1]).any()
@@ -341,9 +341,9 @@ def test_feedback_is_listed_undone_and_brought_back():
     app, loaded, rows = voted()
     looking_at(app, "Votes")
     ids = [loaded.space.corpus.ids[row] for row in reversed(rows)]
-    assert pages.columns(app, "Document") == [ids] and pages.columns(app, "Vote") == [["thumb down"] * 3]
+    assert pages.columns(app, "Document") == [ids] and pages.columns(app, "Vote") == [["less like this"] * 3]
     before = live.session(loaded)
-    assert "Last vote, by somebody else: thumb down" in pages.texts(app), "ana's, who is not at this page"
+    assert "Last vote, by somebody else: less like this" in pages.texts(app), "ana's, who is not at this page"
     pages.press_and_finish(app, "drift.undo", "drift.history")
     now = live.session(loaded)
     assert pages.columns(app, "Status") == [["undone", "", ""]]

@@ -99,7 +99,7 @@ def test_a_corpus_that_has_changed_is_said_and_what_holds_is_kept():
     with pytest.raises(engine.DataError, match=r"another state of this corpus: 1 with another text"):
         feedback.session(changed)
     message = " ".join(map(str, feedback.carry(changed)))
-    assert "1 pieces of feedback" in message and feedback.count_events(changed) == 1
+    assert "1 vote" in message and feedback.count_events(changed) == 1
     assert len(list(feedback.get_log_path(changed).parent.glob("*.jsonl"))) == 1, "the old log stays"
 
 
@@ -163,22 +163,22 @@ def answered(app, loaded):
 def test_a_thumb_moves_the_document_and_every_session_sees_it(folder):
     app, loaded = explore(folder)
     before = shown(app)
-    assert not app.toggle(key=feedback.LIVE_KEY).value and "learned" not in texts(app)
+    assert not app.toggle(key=feedback.LIVE_KEY).value and "moved by" not in texts(app)
     assert component(app, "explore.lists")["votes"] is None, "no thumbs until feedback is on"
     press(app, "vote.down")
     assert component(app, "explore.lists")["votes"] == {"5": "down"}
-    assert app.toggle(key=feedback.LIVE_KEY).value and "learned from 1 piece of feedback" in texts(app)
-    assert "Your last: thumb down" in texts(app) and feedback.count_events(loaded) == 1
+    assert app.toggle(key=feedback.LIVE_KEY).value and "moved by 1 vote" in texts(app)
+    assert "Your last: less like this" in texts(app) and feedback.count_events(loaded) == 1
     (event,) = feedback.session(loaded).events
     assert (event.item, event.good, event.propensity, event.kind) == (5, False, None, "thumb")
     other, _ = explore(folder, row=6)
     assert shown(other)[0] == before[0], "off until somebody wants it"
     other.toggle(key=feedback.LIVE_KEY).set_value(True).run()
-    assert "learned from 1 piece" in texts(other)
+    assert "moved by 1 vote" in texts(other)
     press(other, "vote.up")
     assert feedback.count_events(loaded) == 2 and len({e.person for e in feedback.session(loaded).events}) == 2
     app.run()
-    assert "learned from 2 pieces" in texts(app)
+    assert "moved by 2 votes" in texts(app)
     press(app, "feedback.undo")
     assert [e.item for e in feedback.session(loaded).events] == [6], "Undo takes back one's own"
     press(other, "feedback.undo")
@@ -228,7 +228,7 @@ def test_the_switch_gives_the_corpus_as_it_was_embedded(folder):
     press(app, "vote.down")
     on = shown(app)
     app.toggle(key=feedback.LIVE_KEY).set_value(False).run()
-    assert shown(app) == before != on and "learned" not in texts(app)
+    assert shown(app) == before != on and "moved by" not in texts(app)
     app.toggle(key=feedback.LIVE_KEY).set_value(True).run()
     assert shown(app) == on
 
@@ -246,7 +246,7 @@ def test_other_screens_work_on_the_corpus_that_feedback_made(folder):
     add(loaded, thumb(row=5))
     for name in ("tradeoff", "tune", "theory"):
         app = screen(name, Source(str(folder)), **{feedback.LIVE_KEY: True})
-        assert "learned from 1 piece of feedback" in texts(app)
+        assert "moved by 1 vote" in texts(app)
 
 
 def test_text_of_documents_is_no_markup(folder):
@@ -267,13 +267,13 @@ def test_a_log_that_cannot_be_used_is_said_and_can_be_left_behind(folder):
     app.run()
     assert not app.exception and "cannot be used" in texts(app) and "is no log of feedback" in texts(app)
     press(app, "vote.up")
-    assert "This feedback was not taken." in texts(app)
+    assert "This vote was not taken." in texts(app)
     press(app, "live.carry")
     assert "This did not work" in texts(app)
     press(app, "live.anew")
     assert "A new log has begun" in texts(app) and "cannot be used" not in texts(app)
     press(app, "vote.up")
-    assert feedback.count_events(loaded) == 1 and "learned from 1 piece" in texts(app)
+    assert feedback.count_events(loaded) == 1 and "moved by 1 vote" in texts(app)
 
 
 def test_before_and_after_name_what_changed_and_nothing_else():

@@ -47,8 +47,9 @@ def test_trade_off_measures_passages_of_an_unlabelled_corpus(source):
     app = tradeoff(source)
     assert "tradeoff.judge.own" in keys(app), "the way to queries of people"
     page_text = texts(app)
-    for said in ("60 passages of 5 to 25 words", "People's questions are harder", "Recall is the share of these"):
+    for said in ("60 passages of 5 to 25 words", "People's questions are harder", "1 passage has several right"):
         assert said in page_text
+    assert any("Recall is the share of these" in caption.proto.help for caption in app.caption)
     app = finish_jobs(press(app, "tradeoff.start") if "tradeoff.start" in keys(app) else app)
     drawn = figure(app)
     assert len(ids(drawn)) == 5 and "Recall@10" in drawn["layout"]["yaxis"]["title"]["text"]

@@ -266,7 +266,7 @@ def test_thumbs_move_trained_embeddings_and_are_logged_apart(used, source):
     apart = (moved.space.vectors != there.space.vectors).any(1).nonzero().flatten().tolist()
     assert apart == [3]
     app = pages.screen("explore", used, **{feedback.LIVE_KEY: True})
-    assert "learned from 1 piece of feedback" in pages.texts(app) and not app.error
+    assert "moved by 1 vote" in pages.texts(app) and not app.error
 
 
 def test_the_address_names_the_checkpoint_and_the_way_back_is_a_click(source, used):

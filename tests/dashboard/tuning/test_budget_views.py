@@ -98,7 +98,7 @@ def test_result_draws_the_frontier_of_dev_and_what_is_kept_on_both_splits():
     app = pages.press_and_finish(pages.screen("tune", **QUICK), "tune.start", "tune")
     (outcome,) = app.session_state["tune.outcomes"].values()
     tuned = outcome.tuned
-    assert "dev, where the setting was chosen." in pages.texts(app)
+    assert "**Measured on dev, where the setting was chosen**" in [element.value for element in app.markdown]
     is_denied = tuned.decision.sure is not None and tuned.decision.sure.is_denied
     choice = "looked sure" if is_denied else "sure"
     frontier = next(figure for figure in list_charts(app) if figure["layout"].get("annotations"))

@@ -71,6 +71,27 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     assert outcome(app).tuned.as_json() == result.as_json()
 
 
+def test_after_a_run_the_form_is_one_line_above_the_result(outcomes):
+    app = shown(outcomes)
+    (line,) = [one for one in app.expander if one.label.startswith("Tuned ")]
+    assert line.label.startswith("Tuned MMR for most diversity") and line.label.endswith("k = 10 · change")
+    assert not line.proto.expanded
+    assert {button.key for button in line.button} >= {"tune.start"}, "the whole form is inside"
+    assert not any(one.label.startswith("Tuned ") for one in pages.screen("tune").expander), "nothing was tuned yet"
+
+
+def test_a_bet_that_test_never_measured_is_said(outcomes):
+    ((digest, known),) = outcomes.items()
+    decision = known.tuned.decision
+    some = decision.bet or decision.sure or decision.nearest
+    unknown = replace(some, confirmed=None, confirmed_share=None, confirmed_low=None, confirmed_gain=None)
+    lowered = replace(known, tuned=replace(known.tuned, decision=replace(decision, bet=unknown)))
+    app = shown({digest: lowered})
+    said = f"The bet, {unknown.name}, was never measured on test"
+    assert said in pages.texts(app) and "not measured on test" in headings(app)
+    assert said not in pages.texts(shown(outcomes)), "the bet of a run is measured there"
+
+
 def test_the_form_says_what_a_start_would_do():
     app = pages.screen("tune", **{"tune.method": "nnn", "tune.most": 30})
     assert "49 settings × 30 queries" in pages.texts(app)
@@ -246,10 +267,12 @@ def test_a_heat_map_of_two_parameters():
     assert "framed = chosen" in pages.texts(pages.run(app))
 
 
-def test_without_judgements_the_page_teaches(tmp_path):
+def test_without_judgements_the_page_teaches(tmp_path, monkeypatch):
     app = pages.screen("tune", pages.csv_source(tmp_path / "things.csv", [(1, "an apple"), (2, "a pear")]))
     assert "Tuning needs judgements" in pages.texts(app) and "tune.start" not in pages.keys(app)
-    assert "tune.load" in pages.keys(app)
+    assert {"tune.load", "tune.judge.none"} <= set(pages.keys(app))
+    monkeypatch.setattr("streamlit.switch_page", lambda page: None)
+    assert pages.press(app, "tune.judge.none").session_state["data.view"] == "Judge"
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from dashboard.session.address import LINK_KEY
 from dashboard.session.link import State, format_state
 from dashboard.session.restore import parse_link
 from dashboard.tuning import form
+from dashboard.widgets import query_picker
 from engine.decoder import Decoder
 from engine.stages import make
 from support import pages
@@ -87,3 +88,10 @@ def test_limit_of_a_column_that_the_corpus_lacks_is_dropped_and_said(source):
     app = open_explore(source, way=query.LABELLED, split="test", question="q", per_source=1, source_column="author")
     assert "no column 'author' of sources" in pages.texts(app)
     assert app.number_input(key="per_source").value is None and len(pages.sets(app)[0]) == 6
+
+
+def test_queries_without_judgements_are_not_called_labelled(tmp_path):
+    corpus = [{"_id": doc_id, "text": text} for doc_id, text, _ in DOCUMENTS]
+    folder = pages.datafiles.beir(tmp_path / "plain", corpus, [{"_id": "q", "text": "sour fruit"}])
+    app = open_explore(Source(str(folder)))
+    assert query_picker.UNLABELLED_TITLE in [block.proto.popover.label for block in app.get("popover")]

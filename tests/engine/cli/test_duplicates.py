@@ -50,9 +50,9 @@ def test_commands_load_the_corpus_without_duplicates(folder):
     ):
         output = run(*command, *flags)
         assert f"1 query, {n_documents} documents" in output and f"Recall@3 {recall}" in output
-        assert ("dropped as duplicates" in output) == bool(flags)
+        assert ("dropped as a duplicate" in output or "dropped as duplicates" in output) == bool(flags)
         # b was judged 2 and a 1: of a and b one stays, with the higher grade.
-        assert ("1 pairs of a query and a document whose duplicates have different grades" in output) == bool(flags)
+        assert ("1 pair of a query and a document has duplicates with different grades" in output) == bool(flags)
     assert "Redundancy@3 0.6667" in run(*command) and "Redundancy@3 0.3333" in run(
         *command, "--duplicate-threshold", "0.97"
     )
@@ -80,7 +80,7 @@ def test_copies_that_were_dropped_are_not_announced(folder):
     assert remark in run(*command)
     for dropped in ("copies", "near"):
         output = run(*command, "--drop-duplicates", dropped)
-        assert remark not in output and "documents dropped as duplicates" in output
+        assert remark not in output and " dropped as a" in output.replace("as duplicates", "as a")
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_a_run_of_another_system_stands_beside_the_sweep(store, tmp_path):
     output = run("compare", store, "-k", "5", *flags)
     assert re.search(r"12 settings vs Top-k, Recall@5", output)
     assert re.search(
-        r"note: 1 documents of lucene.trec are not in the corpus, and are left out \(first: 'no.doc'\)", output
+        r"note: 1 document of lucene.trec is not in the corpus, and is left out \(first: 'no.doc'\)", output
     )
     table = {line.split("  ")[0]: line.split()[-4:] for line in output.splitlines() if "  " in line}
     assert table["run lucene"] == table["run same"] == table["Top-k"]

@@ -184,7 +184,7 @@ def test_simulate_log_replays_the_simulation(log, tmp_path):
     assert np.array_equal(now, again)
     begun = json.loads(run("replay", log, "--to", "0", "--json"))
     assert begun["moved"] == 0 and begun["feedback"] == 0
-    assert "40 records: 40 pieces of feedback, 40 of which count" in run("replay", log)
+    assert "40 records: 40 votes, 40 of which count" in run("replay", log)
 
 
 @pytest.mark.parametrize("is_export", [True, False])
@@ -202,14 +202,14 @@ def test_undo_takes_feedback_back_and_the_log_keeps_it(log_copy, folder, is_expo
         "as if it had not been"
     )
     output = run("undo", log_copy, "--last", "39")
-    assert "39 pieces of feedback undone" in output
+    assert "39 votes undone" in output
     start = engine.embed(engine.load_dataset(folder).corpus).digest
     assert json.loads(run("replay", log_copy, "--json"))["digest"] == start and start[:12] in output
 
 
 def test_report_follows_drift_along_the_log(log):
     output = run("report", log, "--points", "4", "--query", "sort an array", "--events", "2", "--select", "top_k")
-    for word in ("median", "churn", "hubs", "Moved most:", "sort an array · Top-k", "Newest feedback:"):
+    for word in ("median", "churn", "hubs", "Moved most:", "sort an array · Top-k", "Newest votes:"):
         assert word in output, word
     assert len(re.findall(r"^ +(?:0|10|20|30|40)  .*green", output, re.M)) == 5
     assert len(re.findall(r"^  [0-9a-f]{16}  (?:more|less) like this: ", output, re.M)) == 2

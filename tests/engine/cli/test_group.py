@@ -161,7 +161,7 @@ def test_judgements_of_other_documents_are_refused(tmp_path):
         output = run(*command.split(), *flags, *split, fails=True)
         assert "qrels/test.tsv: 100% of what it calls relevant (1 of 1; first: 'x')" in " ".join(output.split())
     printed = run("decode", *flags, "--split", "dev")
-    assert "Recall@2" in printed and "note: 1 documents judged in qrels/dev.tsv are not in the corpus" in printed
+    assert "Recall@2" in printed and "note: 1 document judged in qrels/dev.tsv is not in the corpus" in printed
 
 
 @pytest.mark.parametrize("number", ["²", "0", "-1", "abc", "9999"])

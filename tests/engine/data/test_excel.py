@@ -27,7 +27,7 @@ def workbook(tmp_path):
 def test_the_first_sheet_is_read_and_others_are_named(workbook):
     dataset = load_dataset(workbook(docs={"id": [1, 2.0], "text": ["x", None]}, more={"a": [1]}))
     assert dataset.corpus.ids == ("1", "2") and dataset.corpus.texts == ("x", "")
-    assert "sheets of a.xlsx are not read, only the first, 'docs' (first: 'more')" in str(dataset.notices[0])
+    assert "sheet of a.xlsx is not read, only the first, 'docs' (first: 'more')" in str(dataset.notices[0])
 
 
 def test_a_sheet_without_header_keeps_its_first_row(workbook):

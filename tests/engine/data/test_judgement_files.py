@@ -54,15 +54,15 @@ def test_parts_of_a_split_are_one(tmp_path):
         (("qrels/test.tsv", "qrels/test.json", "qrels/test.tsv.gz"),
          "2 files are not read: the split test is read from qrels/test.tsv (first: 'qrels/test.json', 'qrels/test.tsv"),
         (("qrels/test.tsv", "qrels.csv"),
-         "1 files are not read: judgements are those of the folder qrels (first: 'qrels.csv')"),
+         "1 file is not read: judgements are those of the folder qrels (first: 'qrels.csv')"),
         (("qrels/test.tsv", "qrels/dev.xlsx"),
-         "1 files are not read: judgements are .tsv, .txt, .csv, .qrels, .qrel, .trec, .jsonl, .ndjson, .json, "
+         "1 file is not read: judgements are .tsv, .txt, .csv, .qrels, .qrel, .trec, .jsonl, .ndjson, .json, "
          ".parquet, or those with .gz behind (first: 'qrels/dev.xlsx')"),
         (("qrels/test.tsv", "dev.tsv", "extra.docx"),
-         "2 files are not read: their names are not those of corpus.jsonl, queries.jsonl, qrels/, aspects.tsv, "
+         "2 files are not read: not among corpus.jsonl, queries.jsonl, qrels/, aspects.tsv, "
          "answers.tsv, vectors.npy and query_vectors.npy, or .npz, with .ids.txt (first: 'dev.tsv', 'extra.docx')"),
         (("qrels/test.tsv", "qrels/old/dev.tsv"),
-         "1 files are not read: judgements lie in qrels, in no folder inside it (first: 'dev.tsv')"),
+         "1 file is not read: judgements lie in qrels, in no folder inside it (first: 'dev.tsv')"),
         (("test.qrels", "qrels.xlsx"), "or those with .gz behind (first: 'qrels.xlsx')"),
     ],
 )  # fmt: skip
@@ -88,7 +88,7 @@ def test_hidden_files_and_documentation_are_passed_over(tmp_path):
 @pytest.mark.parametrize("folder", ["judgements", "qrel", "test-sets"])
 def test_folders_that_may_hold_judgements_are_named(tmp_path, folder):
     dataset = load_with(tmp_path, f"{folder}/test.tsv")
-    remark = f"folders may hold judgements and are not read, as their name is not qrels (first: {folder!r})"
+    remark = f"1 folder may hold judgements and is not read, as its name is not qrels (first: {folder!r})"
     assert dataset.qrels == {} and remark in join_notices(dataset.notices)
     assert load_dataset(tmp_path, qrels=folder).qrels["test"].grades == GRADES
 
@@ -208,8 +208,8 @@ def test_a_folder_elsewhere_may_have_queries_in_any_format(tmp_path):
 def test_tables_of_one_name_are_named_with_the_one_that_is_read(tmp_path):
     dataset = load_with(tmp_path, "queries.csv", "corpus.parquet", "qrels/test.tsv")
     notices = join_notices(dataset.notices)
-    assert "1 files are not read: queries.jsonl is read in their place (first: 'queries.csv')" in notices
-    assert "1 files are not read: corpus.jsonl is read in their place (first: 'corpus.parquet')" in notices
+    assert "1 file is not read: queries.jsonl is read in its place (first: 'queries.csv')" in notices
+    assert "1 file is not read: corpus.jsonl is read in its place (first: 'corpus.parquet')" in notices
 
 
 @pytest.mark.parametrize("inner", [".", "data"])

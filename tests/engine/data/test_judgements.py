@@ -214,7 +214,7 @@ def test_aspects_of_another_query_with_the_same_id_are_left_out(tmp_path):
     other = beir(tmp_path / "b", queries=other_queries, qrels__test=lines("q0 d3 1", "q1 d2 1"))
     dataset = load_dataset(tmp_path / "a", qrels=str(other))
     assert dataset.aspects == {"q1": {"1": frozenset({"d2"})}}
-    assert "1 queries have another text than the corpus's queries of these ids" in join_notices(dataset.notices)
+    assert "1 query has another text than the corpus's queries of these ids" in join_notices(dataset.notices)
 
 
 # Two grades for a pair
@@ -234,7 +234,7 @@ def test_conflicting_grades_are_refused_with_both_lines_and_the_option(tmp_path)
 def test_conflicting_grades_are_resolved_by_a_rule(tmp_path, rule, grade, word):
     dataset = load_judged(tmp_path, "qrels/test.tsv", CONFLICT, conflicting_grades=rule)
     assert dataset.qrels["test"].grades == {"q0": {"d0": grade}, "q1": {"d1": 1}}
-    remark = f"1 pairs in qrels/test.tsv have different grades, of which the {word} counts (first: 'q0 d0')"
+    remark = f"1 pair in qrels/test.tsv has different grades, of which the {word} counts (first: 'q0 d0')"
     assert join_notices(dataset.notices) == remark
 
 
@@ -270,7 +270,7 @@ def test_ids_of_another_form_are_matched(tmp_path, name, content):
     dataset = load_dataset(tmp_path)
     assert dataset.qrels["test"].grades == {"1": {"12": 1}}
     is_typed = name in ("test.jsonl", "test.parquet")
-    remark = f"1 ids in qrels/{name} are not written as in the corpus, and were matched"
+    remark = f"1 id in qrels/{name} is not written as in the corpus, and was matched"
     assert is_typed or remark in join_notices(dataset.notices)
 
 
@@ -388,6 +388,6 @@ def test_row_names_of_r_are_passed_over_and_said(tmp_path):
 
 def test_a_column_of_ids_in_place_of_grades_is_said(tmp_path):
     dataset = load_judged(tmp_path, "qrels/test.tsv", lines("q0 d0 7187158"))
-    assert "1 grades in qrels/test.tsv are above 1,000; is the column of grades one of ids?" in join_notices(
+    assert "1 grade in qrels/test.tsv is above 1,000; is the column of grades one of ids?" in join_notices(
         dataset.notices
     )

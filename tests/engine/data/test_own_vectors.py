@@ -131,7 +131,7 @@ def test_queries_without_a_vector_are_left_out_and_said(folder):
     (folder / "query_vectors.npy").unlink()
     dataset = load_dataset(folder)
     assert dataset.judged("test").ids == tuple(QUERY_IDS[1:]) and decode_all(dataset) == EXPECTED[1:]
-    assert any("1 queries have no vector in query_vectors.npz and are left out" in str(n) for n in dataset.notices)
+    assert any("1 query has no vector in query_vectors.npz and is left out" in str(n) for n in dataset.notices)
 
 
 def test_vectors_of_further_queries_are_ignored(folder):

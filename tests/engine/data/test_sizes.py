@@ -33,7 +33,7 @@ def test_the_command_prints_them(tmp_path):
     documents = [{"_id": name, "text": text} for name, text in (("a", "a red cat"), ("b", "a dog"))]
     folder = beir(tmp_path, documents, [{"_id": "q", "text": "red dog"}], qrels__test="q\ta\t1\nq\tb\t1\n")
     output = run("data", "--corpus", str(folder))
-    assert "2 documents, words: 2 / 2.50 / 3" in output and "1 queries, words: 2 / 2.00 / 2" in output
+    assert "2 documents, words: 2 / 2.50 / 3" in output and "1 query, words: 2 / 2.00 / 2" in output
     (line,) = [line for line in output.splitlines() if line.startswith("test ")]
     assert line.split() == ["test", "1", "1", "2", "2", "/", "2.00", "/", "2", "0", "0"]
     sizes = json.loads(run("data", "--corpus", str(folder), "--json"))

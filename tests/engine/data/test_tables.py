@@ -238,7 +238,7 @@ def test_a_mapping_that_does_not_fit_lists_the_columns(tmp_path):
 def test_a_title_column_that_json_lines_never_have_is_noticed(tmp_path):
     path = write_file(tmp_path, "a.jsonl", '{"id": "a", "text": "x", "title": "T"}')
     notices = load_dataset(path, columns=Columns(id="id", text="text", title="tittle")).notices
-    assert join_notices(notices) == "1 rows have nothing in the title column 'tittle'"
+    assert join_notices(notices) == "1 row has nothing in the title column 'tittle'"
 
 
 def test_columns_with_dots_in_their_names_and_struct_columns(tmp_path):
@@ -269,7 +269,7 @@ def test_quotes_are_text_in_tsv_and_quoting_in_csv(tmp_path):
         write_file(tmp_path, "a.tsv", 'id\ttext\na\t"Yes" she said\nb\t"whole ""one"""\n"c\t5" pipe\n')
     )
     assert dataset.corpus.texts == ('"Yes" she said', '"whole ""one"""', '5" pipe') and dataset.corpus.ids[2] == '"c'
-    assert join_notices(dataset.notices).startswith("1 texts stand in double quotes") and dataset.notices[0].first == (
+    assert join_notices(dataset.notices).startswith("1 text stands in double quotes") and dataset.notices[0].first == (
         "b",
     )
     corpus = load_dataset(write_file(tmp_path, "a.csv", 'id,text\na,"x, ""y""\r\nz"\r\nb,5" pipe\r\n')).corpus

@@ -324,7 +324,7 @@ def test_selector_without_path_raises_error_and_stop_is_honoured():
     stop.set()
     with pytest.raises(engine.Cancelled):
         engine.exact_frontier("mmr", space, queries, qrels, stop=stop, progress=lambda *a: calls.append(a))
-    assert calls == [(0, B, "every relevance weight of mmr")]
+    assert calls == [(0, B, "every λ of MMR")]
 
 
 def test_path_selectors_are_one_for_settings_that_differ_in_the_weight_alone(monkeypatch):

@@ -190,6 +190,6 @@ def test_a_run_mostly_of_other_documents_is_refused(tmp_path):
         file.write_text(lines + "other Q0 a 0 1 tag\nother Q0 b 1 1 tag\n")  # of a query that nobody asks
         return read_run(file, ["a", "b"], ["q"])
 
-    assert "1 documents of run.txt are not in the corpus" in " ".join(map(str, listed("a", "x").notices))
+    assert "1 document of run.txt is not in the corpus" in " ".join(map(str, listed("a", "x").notices))
     with pytest.raises(DataError, match=r"run.txt: 67% of what it lists .* \(2 of 3; first: 'x', 'y'\) is not in"):
         listed("a", "x", "y")

@@ -1,5 +1,6 @@
 """Judged claims in words: counts, advice, facts, the command; and as squares."""
 
+import re
 from dataclasses import replace
 
 from engine.evidence.claim import PAPERS
@@ -29,7 +30,7 @@ ROW = JudgedClaim(
 
 def test_a_report_is_told_by_its_counts():
     report = Report(sets=("toolbank-numpy",), encoder="bundled", seed=0, rows=(ROW,))
-    assert headline(report) == "1 claim: not decided 1"
+    assert headline(report) == "1 claim: 1 not decided or not testable"
     assert markdown(report).splitlines()[2].split(" | ")[6] == "1" and set(COLOURS) == set(SHORT_VERDICTS)
 
 
@@ -37,9 +38,15 @@ def test_a_claim_with_open_cells_is_counted_and_signed_apart_from_full_holds():
     holds = replace(ROW, ruling=Ruling(verdict=Finding.HOLDS, why="So it is."))
     part = replace(ROW, claim=CLAIMS["N6"], ruling=Ruling(verdict=Finding.HOLDS, why="So it is.", open=2))
     report = Report(sets=(), encoder="bundled", seed=0, rows=(holds, part))
-    assert headline(report) == "2 claims: holds 1 · holds where decided 1"
-    assert describe_signs(report).startswith("✓ holds · (✓) holds where decided. Outlined")
+    assert headline(report) == "2 claims: 2 hold in full or in part"
+    assert describe_signs(report).startswith("✓ holds 1 · (✓) holds where decided 1. Outlined")
     assert "Outlined" not in describe_signs(replace(report, rows=(holds,)))
+
+
+def test_the_headline_has_three_numbers_beside_the_total_and_leaves_no_claim_out():
+    shipped = load_shipped()
+    total, *numbers = map(int, re.findall(r"\d+", headline(shipped)))
+    assert total == len(shipped.rows) == sum(numbers) and len(numbers) == 3
 
 
 def test_a_row_says_what_it_rests_on():

@@ -32,7 +32,7 @@ def test_neighbours_are_told_from_members_of_a_group_and_stand_beside_random_pai
     # A chain: one group of seven, of which none is near to five others.
     chain = groups_of([0, 20, 40, 60, 80, 100, 120])
     assert len(chain.groups[0]) == 7 and describe_neighbours(chain).startswith(f"{linked}none has 5 or more")
-    assert describe_neighbours(groups_of([0, 90])).startswith("Of 1 pairs half")
+    assert describe_neighbours(groups_of([0, 90])).startswith("Of 1 pair half")
 
 
 @pytest.mark.parametrize(

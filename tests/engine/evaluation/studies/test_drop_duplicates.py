@@ -7,7 +7,7 @@ import torch
 
 import engine
 from engine.data.readers import COPIES_REMARK
-from engine.evaluation.studies.drop_duplicates import DROPPED_REMARK, keep_heads
+from engine.evaluation.studies.drop_duplicates import DROPPED_ONE_REMARK, DROPPED_REMARK, keep_heads
 from engine.evaluation.studies.near_duplicates import find_near_duplicates
 from engine.values import EncoderRef, Notice, TextSource, UsableSplits
 
@@ -95,7 +95,8 @@ def test_vectors_are_taken_over():
 def test_a_notice_of_copies_goes_with_the_copies():
     copies, empty = Notice(COPIES_REMARK, 2, ("c", "e")), Notice("documents have neither title nor text", 1)
     dataset = replace(make_dataset(), notices=(copies, empty))
-    assert engine.drop_duplicates(dataset).notices[:2] == (empty, Notice(DROPPED_REMARK, 2, ("c", "e")))
+    dropped = Notice(DROPPED_REMARK, 2, ("c", "e"), singular=DROPPED_ONE_REMARK)
+    assert engine.drop_duplicates(dataset).notices[:2] == (empty, dropped)
     single = replace(engine.drop_duplicates(dataset), notices=(copies, empty))
     assert engine.drop_duplicates(single).notices == (copies, empty), "nothing was dropped"
 
