@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -24,6 +24,9 @@ BET_CHANCE = 0.4
 """Chance from which a setting is worth a bet."""
 GAIN_DECIMALS = 9
 """Gains that agree to so many decimals are equal."""
+TIED_GAIN, TIED_GAIN_SHARE = 0.01, 0.1
+"""Gains that lie below the largest one by at most this share of the baseline's mean, and this share of that gain, count
+as equal to it: of such sure settings the safest is taken."""
 GAIN_WORDINGS = {"ilad": "more diverse"}
 """Metric → the phrase for a gain of it, if not "more" and its title."""
 COST_METRICS = ("ndcg", "mrr")
@@ -57,7 +60,9 @@ class Option(OneLine):
     chance: float  # of keeping the required share of the baseline's metric, the choice allowed for
     sure_share: float  # the largest share that it is sure to keep; 0 for a setting that is left out
     judged: float | None  # share of its documents that are judged, None where it was not measured
+    other_change: float | None = None  # of the first other metric of COST_METRICS, as a share; None if not measured
     confirmed: bool | None = None  # on the other split: it gains, and the one-sided 95% bound reaches the share
+    has_held: bool | None = None  # on the other split: it gains, and its estimate there reaches the share
     confirmed_share: float | None = None  # of the baseline's metric on the other split
     confirmed_low: float | None = None  # the end of that bound
     confirmed_gain: float | None = None  # of the objective on the other split; None where it was not measured there
@@ -77,14 +82,25 @@ class Option(OneLine):
     @property
     def confirmation(self) -> str:
         """Verdict of the other split on it, such as "confirmed"; "" where it was not measured there."""
+        return self.describe_confirmation()
+
+    def describe_confirmation(self, split: str = "") -> str:
+        """Say what another split says of it: "confirmed on test", or of a bet "held on test"; "" if it was not asked.
+
+        split: name of the other queries, "" where it stands beside the words
+        """
         if self.confirmed is None:
             return ""
-        return describe_confirmation(self.confirmed, self.confirmed_gain, self.confirmed_gain_low)
+        if not self.confirmed and not self.is_sure:
+            # A bet claims no bound, so that it is not denied by the want of one.
+            where = f" on {split}" if split else ""
+            return f"held{where}" if self.has_held else f"did not hold{where}"
+        return describe_confirmation(self.confirmed, self.confirmed_gain, self.confirmed_gain_low, split)
 
     @property
     def is_denied(self) -> bool:
-        """True if the other split does not confirm it."""
-        return self.confirmed is False
+        """True if the other split does not confirm it, or shows that a bet does not hold."""
+        return self.confirmed is False and (self.is_sure or not self.has_held)
 
     @property
     def has_notable_gain(self) -> bool:
@@ -136,8 +152,8 @@ class Decision(Tabular):
 
         Columns: name, label (the decoder in full), choice ("sure", "bet" or ""), gain (of the objective, as a share),
         share_kept (of the baseline's metric), low and high (its 95 % interval), chance (of keeping the budget),
-        sure_share, judged, confirmed, confirmed_share, confirmed_low, confirmed_gain, confirmed_gain_low, is_left_out
-        and is_on_curve.
+        sure_share, judged, other_change, confirmed, has_held, confirmed_share, confirmed_low, confirmed_gain,
+        confirmed_gain_low, is_left_out and is_on_curve.
         """
         # The sure setting comes last, so that it counts where both are one.
         labels = {option.label: role for role, option in (("bet", self.bet), ("sure", self.sure)) if option is not None}
@@ -146,7 +162,7 @@ class Decision(Tabular):
         for option in (*self.options, *self.left_out):
             facts = {"name": option.name, "label": option.label, "choice": labels.get(option.label, "")}
             rows.append({**facts, **{name: getattr(option, name) for name in names}})
-        numbers = [name for name in names if name != "confirmed" and not name.startswith("is_")]
+        numbers = [name for name in names if name != "confirmed" and not name.startswith(("is_", "has_"))]
         return build_rows_table(rows, ("name", "label", "choice", *names), numbers)
 
     @property
@@ -216,7 +232,7 @@ def _is_other(option: Option | None, other: Option | None) -> bool:
 
 
 def find_best(options: Iterable[Option]) -> Option:
-    """Return the sure option with the largest gain; without one, the most likely to keep the budget.
+    """Return the sure option that `find_safest` has; without one, the most likely to keep the budget.
 
     The budget is the share of the baseline's metric that a setting must keep; "sure" is a chance of SURE_CHANCE or
     more. An option that is left out, as too few of its documents are judged, is returned only if all are.
@@ -227,7 +243,25 @@ def find_best(options: Iterable[Option]) -> Option:
     gaining = [option for option in candidates if option.gain > TIE_TOLERANCE] or candidates
     # Where all are left out, the choice is what would be sure were the judged documents all there are.
     sure = [option for option in gaining if option.chance >= SURE_CHANCE]
-    return max(sure, key=rank_by_gain) if sure else max(gaining, key=lambda option: (option.chance, option.gain))
+    return find_safest(sure) if sure else max(gaining, key=lambda option: (option.chance, option.gain))
+
+
+def find_safest(options: Sequence[Option]) -> Option:
+    """Return the safest of the sure options whose gain is as good as the largest one.
+
+    That is the one that is sure to keep the largest share of the baseline's metric, as it is written; of those that
+    keep as much the one that loses least of another metric of relevance, and then the one with the largest gain. The
+    chances allow for a choice by gain among all options, and a choice by the bound is more careful.
+    """
+    best_gain = max(option.gain for option in options)
+    margin = min(TIED_GAIN, TIED_GAIN_SHARE * max(best_gain, 0.0))
+    tied = [option for option in options if option.gain >= best_gain - margin - TIE_TOLERANCE]
+
+    def rank(option: Option) -> tuple[float, ...]:
+        """Return the sort key: bounds are written in tenths of a percent, rounded down."""
+        return int(1000 * option.sure_share + 1e-6), option.other_change or 0.0, *rank_by_gain(option)
+
+    return max(tied, key=rank)
 
 
 def list_best_options(options: Iterable[Option]) -> list[Option]:
