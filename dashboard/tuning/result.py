@@ -110,7 +110,9 @@ def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool, ask_lower
     with st.container(border=True, key="tune-verdict"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             # A confirmed gain that hardly matters is no success to be seen in green.
-            is_success = tuned.is_confirmed if has_notable_gain(tuned) or not tuned.is_confirmed else None
+            is_success = None
+            if tuned.is_denied or (tuned.is_confirmed and has_notable_gain(tuned)):
+                is_success = tuned.is_confirmed
             colour = STATUS_COLOURS[is_success]
             status = f'<span style="color: {colour}">{escape(visible(tuned.status))}</span>'
             # The heading is HTML, so the name and the status are escaped.
@@ -149,7 +151,7 @@ def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
         cells = [role, option.name, f"{dev_text}{chance}", f"{signed(100 * option.gain, 0)}%"]
         if test is not None:
             cells += _list_test_cells(option)
-        colour = STATUS_COLOURS[option.confirmed]
+        colour = STATUS_COLOURS[option.confirmed if option.confirmed or option.is_denied else None]
         # The verdict is the last column where there is one.
         looks = [""] * (len(cells) - 1) + ["" if test is None else f' style="color: {colour}"']
         row = ""
@@ -187,7 +189,7 @@ def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_shar
             )
         _draw_judge_button(loaded, tuned)
         # A choice that the other split denies is not what the page advises.
-        kind: Literal["primary", "secondary"] = "secondary" if tuned.is_confirmed is False else "primary"
+        kind: Literal["primary", "secondary"] = "secondary" if tuned.is_denied else "primary"
         draw_apply_button(tuned.chosen, tuned.k, "tune.apply", kind)
         # There is a decision if the objective requires a share of the baseline's Recall. It says all that the other
         # sentences say, in the words of the Trade-off page.

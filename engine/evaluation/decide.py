@@ -29,7 +29,9 @@ from engine.evaluation.decision import (
     TIED_GAIN,
     Decision,
     Option,
+    find_best,
     find_safest,
+    identify_decoder,
     rank_by_gain,
 )
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier
@@ -481,6 +483,41 @@ class OptionEstimates(EstimatedSettings):
         chances = self.find_chances(keep)
         candidates = np.flatnonzero((self.gains > TIE_TOLERANCE) & ~self.is_left_out).tolist()
         return max(candidates, key=lambda position: (chances[position], self.gains[position]), default=None)
+
+    def find_best_positions(self, keep: float, pinned: str | None = None) -> list[int]:
+        """Find each decoder's best setting for a budget, as `list_best_options` does; the sure choice comes first.
+
+        Then come those that are surely kept, the others, and last those of which too few documents are judged, each by
+        falling gain. keep: the budget, the share of the baseline's metric to keep; pinned: as `find_choices` takes it
+        """
+        chances, (sure, _) = self.find_chances(keep), self.find_choices(keep, pinned)
+        best = []
+        for positions in self._decoder_positions:
+            if sure is not None and sure in positions:
+                best.append(sure)
+                continue
+            is_sure = (chances[positions] >= SURE_CHANCE) & (self.gains[positions] > TIE_TOLERANCE)
+            is_sure &= ~self.is_left_out[positions]
+            # Only the sure ones with nearly the largest gain can be the best, which saves making all options.
+            min_gain = self.gains[positions][is_sure].max(initial=-np.inf) - 2 * TIED_GAIN
+            nearly_best = positions[is_sure & (self.gains[positions] >= min_gain)] if is_sure.any() else positions
+            options = [self.build_option(position, keep) for position in nearly_best.tolist()]
+            best.append(self.position_of[find_best(options).label])
+        return sorted(
+            best,
+            key=lambda position: (
+                position != sure, chances[position] < SURE_CHANCE or self.is_left_out[position],
+                self.is_left_out[position], -self.gains[position],
+            ),
+        )  # fmt: skip
+
+    @cached_property
+    def _decoder_positions(self) -> list[np.ndarray]:
+        """The positions of the settings of each decoder, at any values of its parameters."""
+        groups: dict[Any, list[int]] = {}
+        for position, (cell, decoder) in enumerate(zip(self.aligned.cells[1:], self.decoders, strict=True)):
+            groups.setdefault(identify_decoder(cell.label, decoder), []).append(position)
+        return list(map(np.array, groups.values()))
 
     def decide(
         self, keep: float, confirm: Iterable[Any] | None = None, *,

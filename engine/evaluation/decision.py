@@ -16,7 +16,7 @@ from engine.evaluation.paired import MIN_ANSWERED_SHARE, TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import counted
-from engine.wording import percent
+from engine.wording import percent, signed
 
 SURE_CHANCE = 0.95
 """Chance of keeping the required share of the baseline's metric from which a setting is called sure."""
@@ -171,6 +171,12 @@ class Decision(Tabular):
         return tuple(_describe(self))
 
     @property
+    def confirmations(self) -> tuple[str, ...]:
+        """Sentences on what another split says of the sure setting and of the bet, where they were measured there."""
+        options = [option for option in (self.sure, self.bet) if option is not None]
+        return tuple(_describe_outcome(self, option) for option in options if option.confirmed_share is not None)
+
+    @property
     def budget_text(self) -> str:
         """The share to keep, "95%" or "92.5%"."""
         return f"{100 * self.keep:.4g}%"
@@ -271,10 +277,13 @@ def list_best_options(options: Iterable[Option]) -> list[Option]:
     """
     groups: dict[Any, list[Option]] = {}
     for option in options:
-        decoder = option.decoder
-        key: Any = option.label if decoder is None else (decoder.select.spec.name, decoder.retrieve, decoder.rerank)
-        groups.setdefault(key, []).append(option)
+        groups.setdefault(identify_decoder(option.label, option.decoder), []).append(option)
     return list(map(find_best, groups.values()))
+
+
+def identify_decoder(label: str, decoder: Decoder | None) -> Any:
+    """Return what identifies a setting's decoder at any values of its parameters; label: of a run of another system."""
+    return label if decoder is None else (decoder.select.spec.name, decoder.retrieve, decoder.rerank)
 
 
 def is_notable(gain: float | None, gain_low: float | None) -> bool:
@@ -333,7 +342,10 @@ def _describe(decision: Decision) -> Iterator[str]:
         yield f"No setting {verb_of_setting} {more} and {second_verb}sure to keep {budget}."
     if bet is not None:
         goal = _format_gain(bet) if sure is not None else f"{_format_gain(bet)} {more}"
-        yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet.chance)}."
+        outcome = ""
+        if bet.confirmed is not None:
+            outcome = f"; on {decision.confirm_split} it {'held' if bet.has_held else 'did not hold'}"
+        yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet.chance)}{outcome}."
     elif sure is None and (nearest := decision.nearest) is not None:
         yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest.chance)}."
     if decision.cost is not None:
@@ -343,6 +355,7 @@ def _describe(decision: Decision) -> Iterator[str]:
     if decision.scarce:
         yield _describe_scarce(decision)
     yield from _describe_origin(decision)
+    yield from decision.confirmations
     if METRICS[decision.metric].needs == "qrels" and not decision.is_pooled:
         declared_text = ", as the judgements were declared complete" if decision.is_declared else ""
         yield f"Documents without a judgement count as not relevant{declared_text}."
@@ -443,20 +456,13 @@ def _describe_scarce(decision: Decision) -> str:
 
 
 def _describe_origin(decision: Decision) -> Iterator[str]:
-    """Yield sentences on the queries behind a decision, and on what another split says of its settings."""
+    """Yield sentences on the queries behind a decision."""
     split_text = f" of {decision.split}" if decision.split else ""
     # With a model's judgements there are two numbers of queries, each with its judge.
     if decision.judge is None:
         yield f"Chosen on {counted(decision.queries, 'query', 'queries')}{split_text}."
     else:
         yield from _describe_judge(decision.judge, split_text)
-    for option in (decision.sure, decision.bet):
-        if option is not None and option.confirmed_share is not None and option.confirmed_low is not None:
-            yield (
-                f"On {decision.confirm_split} ({counted(decision.confirm_queries, 'query', 'queries')}) {option.name} "
-                f"keeps {percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)} with "
-                f"{percent(SURE_CHANCE)} confidence{_describe_confirmed_gain(decision, option)}: {option.confirmation}."
-            )
 
 
 def _describe_judge(judge: JudgeUse, split_text: str) -> Iterator[str]:
@@ -468,6 +474,39 @@ def _describe_judge(judge: JudgeUse, split_text: str) -> Iterator[str]:
         yield f"That narrows the intervals to {percent(judge.narrowing)} of what your queries alone give."
     if judge.agreement is not None:
         yield judge.agreement.sentence
+
+
+def _describe_outcome(decision: Decision, option: Option) -> str:
+    """Describe what a setting keeps and gains on the other split, and what that says of it."""
+    assert option.confirmed_share is not None and option.confirmed_low is not None
+    return (
+        f"On {decision.confirm_split} ({counted(decision.confirm_queries, 'query', 'queries')}) {option.name} "
+        f"keeps {percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)} with "
+        f"{percent(SURE_CHANCE)} confidence{_describe_confirmed_gain(decision, option)}: {option.confirmation}."
+    )
+
+
+def summarise_confirmation(option: Option, split: str) -> str:
+    """Sum up what another split says of a setting: "test: +23% (95% CI +20% to +26%), keeps at least 95.2%, confirmed".
+
+    "" where it was not measured there; split: its name
+    """
+    if option.confirmed_share is None or option.confirmed_low is None:
+        return ""
+    parts, gain, gain_low = [], option.confirmed_gain, option.confirmed_gain_low
+    if gain is not None:
+        digits = 0 if abs(gain) >= MIN_NOTABLE_GAIN else 1
+        ends = "" if gain_low is None else f" (95% CI {_format_ends(gain_low, 2 * gain - gain_low)})"
+        parts.append(f"{signed(100 * gain, digits)}%{ends}")
+    bound = f"at least {percent(option.confirmed_low, 1)}"
+    # A bet is held to its estimate, so that stands first.
+    parts.append(f"keeps {bound}" if option.is_sure else f"keeps {percent(option.confirmed_share, 1)}, {bound}")
+    return f"{split}: {', '.join([*parts, option.confirmation])}"
+
+
+def _format_ends(low: float, high: float) -> str:
+    """Format the ends of a gain's interval, such as "+20% to +26%"."""
+    return f"{signed(100 * low, 0)}% to {signed(100 * high, 0)}%"
 
 
 def _describe_confirmed_gain(decision: Decision, option: Option) -> str:
