@@ -329,7 +329,7 @@ def test_sentences_by_hand():
     assert re.match(r"MMR · λ 0\.1: −0\.\d{3} Recall@10 vs Top-k \(95% CI −0\.\d{3} to −0\.\d{3}, p", loss_sentence)
     assert (
         summarize_comparisons(rows)
-        == "3 settings vs Top-k, Recall@10: 1 better · 1 no significant difference · 1 worse"
+        == f"3 settings vs Top-k, Recall@10, on {rows[0].queries} common queries: 1 better · 1 no significant difference · 1 worse"
     )
     assert summarize_comparisons([]) == "Nothing was compared."
 
