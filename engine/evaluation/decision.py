@@ -344,7 +344,7 @@ def _describe(decision: Decision) -> Iterator[str]:
         goal = _format_gain(bet) if sure is not None else f"{_format_gain(bet)} {more}"
         outcome = ""
         if bet.confirmed is not None:
-            outcome = f"; on {decision.confirm_split} it {'held' if bet.has_held else 'did not hold'}"
+            outcome = f"; on {decision.confirm_split} it {'did not hold' if bet.is_denied else 'held'}"
         yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet.chance)}{outcome}."
     elif sure is None and (nearest := decision.nearest) is not None:
         yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest.chance)}."
