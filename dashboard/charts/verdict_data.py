@@ -59,21 +59,15 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
 
 def _list_confirmations(decision: Decision) -> list[dict[str, str] | None]:
     """Return what another split says of the sure setting and of the bet, in short and in full; None without that."""
-    sentences = dict(zip(_list_confirmed(decision), decision.confirmations, strict=True))
-    confirmations: list[dict[str, str] | None] = []
+    sentences, confirmations = list(decision.confirmations), list[dict[str, str] | None]()
     for option in (decision.sure, decision.bet):
-        if option is None or option.label not in sentences:
+        if option is None or option.confirmed_share is None:
             confirmations.append(None)
             continue
         summary = summarise_confirmation(option, decision.confirm_split or "")
-        confirmations.append({"text": visible(summary), "help": visible(sentences[option.label])})
+        # There is a sentence for each choice that was measured there, in the same order.
+        confirmations.append({"text": visible(summary), "help": visible(sentences.pop(0))})
     return confirmations
-
-
-def _list_confirmed(decision: Decision) -> list[str]:
-    """Return the labels of the choices that were measured on another split."""
-    options = [option for option in (decision.sure, decision.bet) if option is not None]
-    return [option.label for option in options if option.confirmed_share is not None]
 
 
 def describe_denied_role(decision: Decision) -> str:

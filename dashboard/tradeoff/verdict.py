@@ -338,7 +338,9 @@ def build_table_data(
             certainty = _format_certainty(option, decision if is_set else None)
             rows.append([option_numbers[position], visible(certainty), position in chosen])
         budgets.append(rows)
-    titles = [{"title": title, "help": help_text} for title, help_text in _list_titles(curves, decision).items()]
+    titles = []
+    for title, help_text in _list_titles(curves, decision).items():
+        titles.append({"title": title, "help": help_text})
     ends = {"low": 100 * KEPT_SHARE.comfortable_range[0], "step": 100 * BUDGET_STEP}
     data = {"part": "table", "columns": titles, "options": options, "budgets": budgets, "dark": is_dark()}
     return data | {"budget": 100 * decision.keep, "certainty": CERTAINTY_COLUMN} | ends

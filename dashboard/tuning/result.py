@@ -46,6 +46,7 @@ from engine.evaluation.tuning.tuned import (
     compare_on_dev,
     find_share_to_ask,
     has_notable_gain,
+    is_choice_denied,
     suggest_next_step,
 )
 from engine.stages import methods
@@ -111,7 +112,7 @@ def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool, ask_lower
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             # A confirmed gain that hardly matters is no success to be seen in green.
             is_success = None
-            if tuned.is_denied or (tuned.is_confirmed and has_notable_gain(tuned)):
+            if is_choice_denied(tuned) or (tuned.is_confirmed and has_notable_gain(tuned)):
                 is_success = tuned.is_confirmed
             colour = STATUS_COLOURS[is_success]
             status = f'<span style="color: {colour}">{escape(visible(tuned.status))}</span>'
@@ -189,7 +190,7 @@ def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_shar
             )
         _draw_judge_button(loaded, tuned)
         # A choice that the other split denies is not what the page advises.
-        kind: Literal["primary", "secondary"] = "secondary" if tuned.is_denied else "primary"
+        kind: Literal["primary", "secondary"] = "secondary" if is_choice_denied(tuned) else "primary"
         draw_apply_button(tuned.chosen, tuned.k, "tune.apply", kind)
         # There is a decision if the objective requires a share of the baseline's Recall. It says all that the other
         # sentences say, in the words of the Trade-off page.

@@ -184,9 +184,9 @@ def _find_shifts(sampled: _SampledChoices, scales: np.ndarray, degrees: int) -> 
         # A choice that is sure is no bet.
         is_bet = (columns >= 0) & (scales[:, None] * scores < sure_score)
         n_bets = is_bet.sum(axis=1) if shift == 0 else n_bets
-        chances = np.stack(
-            [Calibration(scale, shift).to_chances(row, degrees) for scale, row in zip(scales, scores, strict=True)]
-        )
+        chances = np.empty_like(scores)
+        for number, scale in enumerate(scales):
+            chances[number] = Calibration(scale, shift).to_chances(scores[number], degrees)
         excesses = _sum_neighbours(np.where(is_bet, chances - holds, 0.0).sum(axis=1))
         shifts[(excesses <= TIE_TOLERANCE) & ~is_done] = shift
         is_done |= excesses <= TIE_TOLERANCE

@@ -396,6 +396,14 @@ class EstimatedSettings(MeasuredSettings):
             yield setting, tables[curve.key][:, parameter_values.index(setting.value)]
 
     @cached_property
+    def decoder_positions(self) -> list[np.ndarray]:
+        """The positions of the settings of each decoder, at any values of its parameters."""
+        groups: dict[Any, list[int]] = {}
+        for position, (cell, decoder) in enumerate(zip(self.aligned.cells[1:], self.decoders, strict=True)):
+            groups.setdefault(identify_decoder(cell.label, decoder), []).append(position)
+        return list(map(np.array, groups.values()))
+
+    @cached_property
     def _costs(self) -> dict[int, Comparison | None]:
         """The costs so far, by the position of the setting."""
         return {}
@@ -492,7 +500,7 @@ class OptionEstimates(EstimatedSettings):
         """
         chances, (sure, _) = self.find_chances(keep), self.find_choices(keep, pinned)
         best = []
-        for positions in self._decoder_positions:
+        for positions in self.decoder_positions:
             if sure is not None and sure in positions:
                 best.append(sure)
                 continue
@@ -510,14 +518,6 @@ class OptionEstimates(EstimatedSettings):
                 self.is_left_out[position], -self.gains[position],
             ),
         )  # fmt: skip
-
-    @cached_property
-    def _decoder_positions(self) -> list[np.ndarray]:
-        """The positions of the settings of each decoder, at any values of its parameters."""
-        groups: dict[Any, list[int]] = {}
-        for position, (cell, decoder) in enumerate(zip(self.aligned.cells[1:], self.decoders, strict=True)):
-            groups.setdefault(identify_decoder(cell.label, decoder), []).append(position)
-        return list(map(np.array, groups.values()))
 
     def decide(
         self, keep: float, confirm: Iterable[Any] | None = None, *,

@@ -44,7 +44,7 @@ class LossEstimate:
         score: one for all settings, or (m,) one for each
         """
         # Without any spread a larger share could be broken by queries that the sample happens not to show.
-        unseen_shares = find_unseen_share(self.degrees + 1, stdtr(self.degrees, score))
+        unseen_shares = find_unseen_share(self.degrees + 1, np.asarray(stdtr(self.degrees, score)))
         exact_shares = np.minimum(1 + self.mean, unseen_shares)
         has_no_spread = self.std_error <= CHANGE_TOLERANCE
         shares: np.ndarray = np.where(has_no_spread, exact_shares, 1 + self.mean - score * self.std_error)

@@ -149,12 +149,6 @@ class Tuned(OneLine):
         return row is not None and row.significant and row.difference > 0
 
     @property
-    def is_denied(self) -> bool:
-        """True if test does not confirm the choice, unless that is a bet, which claims no more than its estimate."""
-        option = _find_chosen_option(self)
-        return self.is_confirmed is False if option is None else option.is_denied
-
-    @property
     def status(self) -> str:
         """The verdict of the test split on the choice, in a few words, such as "confirmed on test"."""
         if self.stays:
@@ -269,6 +263,12 @@ def _find_chosen_option(tuned: Tuned) -> Option | None:
     decision = tuned.decision
     options = () if decision is None else (decision.sure, decision.bet)
     return next((option for option in options if option and option.label == tuned.chosen.label), None)
+
+
+def is_choice_denied(tuned: Tuned) -> bool:
+    """Return True if test does not confirm the choice, unless that is a bet, which claims no more than its estimate."""
+    option = _find_chosen_option(tuned)
+    return tuned.is_confirmed is False if option is None else option.is_denied
 
 
 def _describe_confirmation(tuned: Tuned, split: str = "") -> str:
@@ -409,7 +409,7 @@ def suggest_next_step(tuned: Tuned) -> str:
     if not tuned.several:
         return ""
     suggestions = _suggest_for_certainty(tuned) if tuned.stays else []
-    if not tuned.stays and tuned.is_denied:
+    if not tuned.stays and is_choice_denied(tuned):
         suggestions = _suggest_for_confirmation(tuned)
     return f"Next: {'; or '.join(suggestions)}." if suggestions else ""
 
