@@ -1035,7 +1035,8 @@ def _describe_chart(results: _Results, n_available: int, chart: FrontierChart) -
     parts += ["click a point to see its results"]
     details = [
         "Chances hold for other queries of the same kind. They are calibrated by samples of the queries in which the "
-        "choice is made anew, as the best of many settings looks better than it is. Intervals on hover are "
+        "choice is made anew, as the best of many settings looks better than it is. Of sure settings whose gains lie "
+        "within a percentage point, the one that surely keeps most is chosen. Intervals on hover are "
         f"percentiles of a paired bootstrap over queries, {curves.resamples:,} draws, each for its point alone. The "
         "choice was made on these queries: confirm it on others (Tune does)."
     ]
