@@ -455,7 +455,7 @@ def build_calibrations(estimates: OptionEstimates) -> dict[str, Any]:
     calibrations = []
     for share in list_budgets():
         calibration = estimates.calibrate(share)
-        calibrations.append([round(calibration.scale, 4), round(calibration.shift, 4)])
+        calibrations.append([round(calibration.scale, 6), round(calibration.shift, 6)])
     degrees = estimates.losses.degrees
     sure_score = round(float(stdtrit(degrees, SURE_CHANCE)), 6)
     return {"calibrations": calibrations, "degrees": degrees, "sureScore": sure_score}

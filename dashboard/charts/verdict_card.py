@@ -39,7 +39,7 @@ from dashboard.charts.frontier import (
 from dashboard.charts.frontier_layout import Box, Place, convex_hull
 from dashboard.charts.palette import GREY, SANS_FONTS, Style, method_style
 from dashboard.charts.verdict_data import format_sure_share
-from engine.evaluation.decision import BET_CHANCE, Decision, Option, describe_confirmation
+from engine.evaluation.decision import BET_CHANCE, Decision, Option
 from engine.evaluation.frontier import TIME_AXIS, FrontierPoint
 from engine.evaluation.metrics import title_of
 from engine.progress import counted, shorten
@@ -256,8 +256,7 @@ def _describe_confirmation(option: Option, decision: Decision) -> list[str]:
     """Say what the other split says of a recommended setting, in full and ever shorter; [] if unmeasured there."""
     if option.confirmed_share is None or option.confirmed_low is None:
         return []
-    facts = bool(option.confirmed), option.confirmed_gain, option.confirmed_gain_low
-    verdict = describe_confirmation(*facts, decision.confirm_split or "")
+    verdict = option.describe_confirmation(decision.confirm_split or "")
     bound = f"{percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)}"
     full_text = f"{verdict[:1].upper()}{verdict[1:]}: {bound}"
     # A gain that the verdict names is not said twice.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.frontier import BUDGET_STEP, find_sure_end, list_budgets
 from dashboard.charts.palette import method_look
-from engine.evaluation.decision import lacks_confirmed_gain
+from engine.evaluation.decision import lacks_confirmed_gain, summarise_confirmation
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS
 from engine.evaluation.metrics import title_of
 from engine.wording import percent, visible
@@ -52,8 +52,22 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
         "options": options,
         "metric": title_of(decision.metric),
         "denial": describe_denied_role(decision),
+        "confirmations": _list_confirmations(decision),
         "dark": dark,
     }
+
+
+def _list_confirmations(decision: Decision) -> list[dict[str, str] | None]:
+    """Return what another split says of the sure setting and of the bet, in short and in full; None without that."""
+    sentences, confirmations = list(decision.confirmations), list[dict[str, str] | None]()
+    for option in (decision.sure, decision.bet):
+        if option is None or option.confirmed_share is None:
+            confirmations.append(None)
+            continue
+        summary = summarise_confirmation(option, decision.confirm_split or "")
+        # There is a sentence for each choice that was measured there, in the same order.
+        confirmations.append({"text": visible(summary), "help": visible(sentences.pop(0))})
+    return confirmations
 
 
 def describe_denied_role(decision: Decision) -> str:

@@ -32,6 +32,7 @@ from dashboard.widgets.tables import (
 )
 from engine.evaluation.metrics import METRICS
 from engine.maps.clusters import title_prefix
+from engine.values import replace_surrogates
 from engine.views.decision import read_scores
 from engine.views.sets import Place, card, find_missed, merge_rankings
 from engine.wording import visible
@@ -40,6 +41,8 @@ FORM_KEY, LISTS, TABLE = "results.form", "Lists", "Table"
 """Session key of the form in which sets are drawn, and its values, the default first."""
 MAX_MISSED = 6
 """Named missed documents; the remaining ones are counted."""
+MAX_SENT_RELEVANT = 1000
+"""Relevant documents that the browser gets; those beyond, the least similar to the query, count as missed."""
 NAME_PX, LETTER_PX = (110, 200), 7.5
 """Narrowest and widest column of documents, which leaves room for two ranks on a phone; and a letter's width."""
 FIGURE_SPACE = "\u2007"
@@ -103,11 +106,24 @@ def _draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer
             seen = vote_buttons.find_list(row_index, lists, str(message["source"]))
             confirm.take_step(vote_buttons.vote_step(loaded, question, row_index, kind, seen))
 
+    list_data |= _list_relevant(loaded, question)
     vendor.draw_view("lists", "explore.lists", list_data, {"opened": on_opened, "voted": on_voted})
+
+
+def _list_relevant(loaded: Loaded, question: Question) -> dict[str, Any]:
+    """List the relevant documents, of which the browser names those that all sets lack while a slider is dragged.
+
+    Each has its row, None for one that is not in the corpus, and its name; the most similar to the query come first.
+    """
+    if question.qrels is None:
+        return {}
     with limit_page_computations():
-        rankings = read_column(answers.values(), "ranking")
-        missed_docs = find_missed(loaded.space, question.vector, question.id, rankings, question.qrels)
-    _draw_missed("Missed by all: ", missed_docs)
+        relevant = find_missed(loaded.space, question.vector, question.id, (), question.qrels)
+    row_of = loaded.space.corpus.position
+    rows = {replace_surrogates(doc_id): row_of.get(doc_id) for doc_id in question.qrels.relevant(question.id)}
+    named = [[rows[doc_id], visible(_name_missed(doc_id, rank))] for doc_id, rank in relevant[:MAX_SENT_RELEVANT]]
+    n_unsent = len(relevant) - len(named)
+    return {"relevant": named, "max_missed": MAX_MISSED, "n_unsent": n_unsent}
 
 
 def _draw_metrics(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
@@ -193,10 +209,13 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
 
 def _draw_missed(heading: str, documents: Sequence[tuple[str, int | None]]) -> None:
     """Draw the names of relevant documents that no decoder returned, the most similar to the query first."""
-    names = []
-    for doc_id, rank in documents[:MAX_MISSED]:
-        names.append(f"{doc_id} ({'not in the corpus' if rank is None else f'relevance rank {rank:,}'})")
+    names = [_name_missed(doc_id, rank) for doc_id, rank in documents[:MAX_MISSED]]
     if len(documents) > MAX_MISSED:
         names.append(f"and {len(documents) - MAX_MISSED:,} more")
     if names:
         st.text(visible(heading + ", ".join(names)))
+
+
+def _name_missed(doc_id: str, rank: int | None) -> str:
+    """Name a relevant document with its rank by relevance; None for one that is not in the corpus."""
+    return f"{doc_id} ({'not in the corpus' if rank is None else f'relevance rank {rank:,}'})"

@@ -56,7 +56,7 @@ from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import DataError, FrontierError
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, build_curve_cell, estimate_on_axes
-from engine.evaluation.decision import Decision, describe_confirmation, list_best_options
+from engine.evaluation.decision import Decision, list_best_options
 from engine.evaluation.frontier import (
     BAND_RESAMPLES,
     TIME_AXIS,
@@ -606,7 +606,7 @@ def _draw_results(board: _Board) -> None:
         if decision is not None and base is not None:
             verdict.draw_choices(verdict_data)
             verdict.draw_budget(results.frontier, base)
-            verdict.draw_best(results.frontier, decision, results.estimates)
+            verdict.draw_best(results.frontier, decision, results.estimates, selection.get_pinned())
         order = () if base is None else differences.order_queries(sweep, results.frontier, base, opened.cell, board.y)
         draw_sets = partial(point_sets.draw_sets, has_use=not _is_choice(opened, decision))
         draw_sets(loaded, board.question, sweep, results.frontier, opened, curve, order)
@@ -687,10 +687,7 @@ def _describe_tuned(loaded: Loaded, results: _Results, cells: Cells, decision: D
     if results.estimates is None or (decision.objective, decision.metric) != (settings.X_METRIC, settings.Y_METRIC):
         return ""
     sure, set_size = decision.sure, results.sweep.k
-    status = ""
-    if sure is not None and sure.confirmed is not None:
-        facts = sure.confirmed, sure.confirmed_gain, sure.confirmed_gain_low
-        status = describe_confirmation(*facts, decision.confirm_split or "")
+    status = "" if sure is None else sure.describe_confirmation(decision.confirm_split or "")
     choice = PageChoice(
         name="no setting" if sure is None else sure.name, n_queries=decision.queries,
         queries_digest=digest_query_ids(results.estimates.aligned.queries), split=decision.split, status=status,
@@ -1047,7 +1044,8 @@ def _describe_chart(results: _Results, n_available: int, chart: FrontierChart) -
     parts += ["click a point to see its results"]
     details = [
         "Chances hold for other queries of the same kind. They are calibrated by samples of the queries in which the "
-        "choice is made anew, as the best of many settings looks better than it is. Intervals on hover are "
+        "choice is made anew, as the best of many settings looks better than it is. Of sure settings whose gains lie "
+        "within a percentage point, the one that surely keeps most is chosen. Intervals on hover are "
         f"percentiles of a paired bootstrap over queries, {curves.resamples:,} draws, each for its point alone. The "
         "choice was made on these queries: confirm it on others (Tune does)."
     ]

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from functools import partial
+from math import isclose
 from typing import Any, Literal
 
 import streamlit as st
 
-from dashboard.charts.figure import read_column
-from dashboard.charts.frontier import BUDGET_STEP, FrontierChart, build_calibrations
+from dashboard.charts.frontier import BUDGET_STEP, FrontierChart, list_budgets
 from dashboard.charts.palette import method_look
 from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, VerdictCard, build_verdict_svg
 from dashboard.charts.verdict_data import (
@@ -30,7 +30,7 @@ from dashboard.tradeoff import selection
 from dashboard.widgets.tables import draw_columns, name_metric, text_column
 from engine.decoder import Decoder
 from engine.evaluation.decide import OptionEstimates, find_lower_share
-from engine.evaluation.decision import Decision, Option, list_best_options
+from engine.evaluation.decision import Decision, Option
 from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, FrontierPoint
 from engine.evaluation.metrics import title_of
@@ -44,6 +44,8 @@ from engine.wording import percent, signed, visible
 
 KEY = "tradeoff-verdict"
 MAX_BEST_ROWS, NAME_COLUMN = 10, "Best setting"
+CERTAINTY_COLUMN = 3
+"""Column of the table of best settings that tells how sure it is that each keeps the budget."""
 
 
 def draw_verdict(
@@ -104,8 +106,11 @@ def draw_verdict(
                     help="Too many of the documents that the most promising setting returns have no judgement.",
                 )
             scope_text = _draw_scope(estimate_all)
-            # The sentences after the headlines say on which queries it was chosen and confirmed.
+            # The sentences after the headlines say on which queries it was chosen.
             origin_sentences = decision.sentences[len(list_headlines(decision)) :]
+            if is_available():
+                # Both choices have what another split says of them in their boxes.
+                origin_sentences = tuple(text for text in origin_sentences if text not in decision.confirmations)
             st.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))), help=SCOPE_HELP)
 
 
@@ -275,68 +280,76 @@ def _take_budget(percentage: float) -> None:
     selection.set_budget(percentage / 100)
 
 
-def draw_best(curves: Frontier, decision: Decision, estimates: OptionEstimates | None) -> None:
+def draw_best(
+    curves: Frontier, decision: Decision, estimates: OptionEstimates | None, pinned: str | None = None
+) -> None:
     """Draw a row per decoder at its best setting; a click on a row opens the setting beside the chart.
 
-    Settings that surely keep the budget come first, then the others, each by falling gain, and last those of which too
-    few documents are judged. estimates: of the settings that the decision is on
+    The verdict's sure setting comes first, then others that surely keep the budget, then the rest, each by falling
+    gain, and last those of which too few documents are judged. In the browser the rows follow a drag of the budget.
+    estimates: of the settings that the decision is on; pinned: label of a setting that stays the sure one
     """
-    sure = decision.sure
-    options = list_best_options(decision.options)
-    if sure is not None and sure.label not in read_column(options, "label"):
-        # A setting that is pinned at this budget is the best one of its decoder.
-        options = [sure if find_method(option) == find_method(sure) else option for option in options]
-    options.sort(key=lambda option: (not option.is_sure, option.is_left_out, -option.gain))
-    columns, labels = _build_columns(curves, options, decision, estimates), [option.label for option in options]
-    looks = [method_look(find_method(option), "") for option in options]
+    if estimates is None:
+        return
     if is_available():
-        table_rows = []
-        for position, (label, look) in enumerate(zip(labels, looks, strict=True)):
-            cells = [visible(texts[position]) for texts, _ in columns.values()]
-            row = {"label": label, "look": look, "cells": cells, "interval": format_two_sided(options[position])}
-            table_rows.append(row | {"keep": _read_losses(options[position], estimates)})
-        titles = [{"title": title, "help": help_text} for title, (_, help_text) in columns.items()]
-        data = {"part": "table", "columns": titles, "rows": table_rows, "dark": is_dark()}
-        data |= {"budget": 100 * decision.keep, "low": 100 * KEPT_SHARE.comfortable_range[0], "step": 100 * BUDGET_STEP}
-        data |= {} if estimates is None else build_calibrations(estimates)
+        data = build_table_data(curves, decision, estimates, pinned)
         vendor.draw_view("verdict", "tradeoff.table", data, {"opened": selection.open_point})
-    else:
-        names, _ = columns[NAME_COLUMN]
-        columns[NAME_COLUMN] = [f"{look['sign']} {name}" for look, name in zip(looks, names, strict=True)], ""
-        table_columns = {title: (texts, text_column(None, help_text)) for title, (texts, help_text) in columns.items()}
-        draw_point_table("best", table_columns, labels, MAX_BEST_ROWS)
+        return
+    positions = estimates.find_best_positions(decision.keep, pinned)
+    options = [estimates.build_option(position, decision.keep) for position in positions]
+    looks = [method_look(find_method(option), "") for option in options]
+    names = [f"{look['sign']} {option.name}" for look, option in zip(looks, options, strict=True)]
+    rows = [_list_cells(option, estimates, decision) for option in options]
+    certainties = [_format_certainty(option, decision) for option in options]
+    texts = [names, *map(list, zip(*(row[1:] for row in rows), strict=True))]
+    texts.insert(CERTAINTY_COLUMN, certainties)
+    titles = _list_titles(curves, decision)
+    table_columns = {
+        title: (column, text_column(None, help_text))
+        for (title, help_text), column in zip(titles.items(), texts, strict=True)
+    }
+    draw_point_table("best", table_columns, [option.label for option in options], MAX_BEST_ROWS)
 
 
-def _read_losses(option: Option, estimates: OptionEstimates | None) -> list[float] | None:
-    """Return the mean change of an option and its error, by which the browser finds its chance at any budget.
+def build_table_data(
+    curves: Frontier, decision: Decision, estimates: OptionEstimates, pinned: str | None
+) -> dict[str, Any]:
+    """Build what the browser draws of the table of best settings, at every budget that can be dragged to.
 
-    None for one without estimates, and for one that is no candidate at any budget.
+    Each budget has its rows, as (number of the option, how sure it is, True for a choice of the verdict).
     """
-    if estimates is None or option.is_left_out:
-        return None
-    position = estimates.position_of[option.label]
-    losses = estimates.losses
-    return [round(float(losses.mean[position]), 6), round(float(losses.std_error[position]), 6)]
+    option_numbers, options, budgets = dict[int, int](), list[dict[str, Any]](), []
+    for share in list_budgets():
+        # What another split says, and what is pinned, holds for the budget that is set.
+        is_set = isclose(share, decision.keep)
+        own_pinned = pinned if is_set else None
+        chosen = estimates.find_choices(share, own_pinned)
+        rows = []
+        for position in estimates.find_best_positions(share, own_pinned):
+            option = estimates.build_option(position, share)
+            if position not in option_numbers:
+                # An option is sent once, whatever budgets it is the best setting at.
+                option_numbers[position] = len(options)
+                cells = list(map(visible, _list_cells(option, estimates, decision)))
+                look = method_look(find_method(option), "")
+                options.append(
+                    {"label": option.label, "look": look, "cells": cells, "interval": format_two_sided(option)}
+                )
+            certainty = _format_certainty(option, decision if is_set else None)
+            rows.append([option_numbers[position], visible(certainty), position in chosen])
+        budgets.append(rows)
+    titles = []
+    for title, help_text in _list_titles(curves, decision).items():
+        titles.append({"title": title, "help": help_text})
+    ends = {"low": 100 * KEPT_SHARE.comfortable_range[0], "step": 100 * BUDGET_STEP}
+    data = {"part": "table", "columns": titles, "options": options, "budgets": budgets, "dark": is_dark()}
+    return data | {"budget": 100 * decision.keep, "certainty": CERTAINTY_COLUMN} | ends
 
 
-def _build_columns(
-    curves: Frontier, options: list[Option], decision: Decision, estimates: OptionEstimates | None
-) -> dict[str, tuple[list[str], str]]:
-    """Return the columns of the table of best settings, title → (texts, help)."""
-    names, gains, kept, chances, wins = [], [], [], [], []
-    for option in options:
-        names.append(option.name)
-        gains.append(f"{signed(100 * option.gain, 0)}%")
-        # Of a setting that is no candidate nothing is sure: its documents that nobody judged may cost it anything.
-        interval = f"{percent(option.low)} to {percent(option.high)}"
-        bound = interval if option.is_left_out else format_sure_share(option)
-        kept.append(f"{percent(option.share_kept, 1)}\n{bound}")
-        chances.append(_format_certainty(option, decision))
-        wins.append("" if estimates is None else _format_wins(estimates, option))
+def _list_titles(curves: Frontier, decision: Decision) -> dict[str, str]:
+    """Return the titles of the columns of the table of best settings, with their help."""
     y_title = name_metric(curves.y)
     gain_title = "Faster" if curves.x == TIME_AXIS else name_metric(curves.x)
-    judged_texts = list(map(_format_judged, options))
-    judged_column = {} if decision.judged is None else {"Judged": (judged_texts, "Share of its documents")}
     # Ends such as 46% and 206% are those of documents that nobody judged, and need a word.
     kept_help = f"Share of {decision.baseline}'s mean, and the least that is sure (chance 95%), by which it is chosen"
     if decision.is_pooled:
@@ -344,27 +357,41 @@ def _build_columns(
             ". Too few judged: its 95% interval, whose ends count documents without a judgement for and against it"
         )
     return {
-        NAME_COLUMN: (names, ""),
-        gain_title: (gains, f"Compared with {decision.baseline}"),
-        f"{y_title} kept": (kept, kept_help),
-        f"Keeps {decision.budget_text}": (chances, "Chance on other queries of the same kind"),
-        **judged_column,
-        "Queries": (
-            wins,
-            f"Queries with more and with less {y_title} than {decision.baseline}; others: the same",
-        ),
+        NAME_COLUMN: "",
+        gain_title: f"Compared with {decision.baseline}",
+        f"{y_title} kept": kept_help,
+        f"Keeps {decision.budget_text}": "Chance on other queries of the same kind",
+        **({} if decision.judged is None else {"Judged": "Share of its documents"}),
+        "Queries": f"Queries with more and with less {y_title} than {decision.baseline}; others: the same",
     }
 
 
-def _format_certainty(option: Option, decision: Decision) -> str:
-    """Format how sure it is that an option keeps the budget, the share of the baseline's metric that it must keep."""
+def _list_cells(option: Option, estimates: OptionEstimates, decision: Decision) -> list[str]:
+    """Return the cells of an option's row but the one that tells how sure it is, which depends on the budget."""
+    # Of a setting that is no candidate nothing is sure: its documents that nobody judged may cost it anything.
+    bound = f"{percent(option.low)} to {percent(option.high)}" if option.is_left_out else format_sure_share(option)
+    cells = [option.name, f"{signed(100 * option.gain, 0)}%", f"{percent(option.share_kept, 1)}\n{bound}"]
+    cells += [] if decision.judged is None else [_format_judged(option)]
+    return [*cells, _format_wins(estimates, option)]
+
+
+def _format_certainty(option: Option, decision: Decision | None) -> str:
+    """Format how sure it is that an option keeps the budget, the share of the baseline's metric that it must keep.
+
+    decision: at this budget, with what another split says of its choices; None for another budget
+    """
     if option.is_left_out:
         return "too few judged"
-    # The list of all settings does not know what another split says of the choice among them.
-    if decision.sure is not None and option.label == decision.sure.label and (denial := describe_denied_role(decision)):
-        # In two lines, so that the column stays narrow.
-        return denial.replace(", ", ",\n")
-    return "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
+    text = "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
+    for choice in () if decision is None else (decision.sure, decision.bet):
+        # The estimates do not know what another split says of a choice.
+        if choice is not None and choice.label == option.label and decision is not None:
+            if choice is decision.sure and (denial := describe_denied_role(decision)):
+                text = denial
+            elif outcome := choice.describe_confirmation(decision.confirm_split or ""):
+                text = f"{text}, {outcome}"
+    # In lines, so that the column stays narrow.
+    return text.replace(", ", ",\n")
 
 
 def _format_wins(estimates: OptionEstimates, option: Option) -> str:

@@ -46,6 +46,7 @@ from engine.evaluation.tuning.tuned import (
     compare_on_dev,
     find_share_to_ask,
     has_notable_gain,
+    is_choice_denied,
     suggest_next_step,
 )
 from engine.stages import methods
@@ -111,7 +112,9 @@ def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool, ask_lower
     with st.container(border=True, key="tune-verdict"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             # A confirmed gain that hardly matters is no success to be seen in green.
-            is_success = tuned.is_confirmed if has_notable_gain(tuned) or not tuned.is_confirmed else None
+            is_success = None
+            if is_choice_denied(tuned) or (tuned.is_confirmed and has_notable_gain(tuned)):
+                is_success = tuned.is_confirmed
             colour = STATUS_COLOURS[is_success]
             status = f'<span style="color: {colour}">{escape(visible(tuned.status))}</span>'
             # The heading is HTML, so the name and the status are escaped.
@@ -150,7 +153,7 @@ def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
         cells = [role, option.name, f"{dev_text}{chance}", f"{signed(100 * option.gain, 0)}%"]
         if test is not None:
             cells += _list_test_cells(option, test)
-        colour = STATUS_COLOURS[option.confirmed]
+        colour = STATUS_COLOURS[option.confirmed if option.confirmed or option.is_denied else None]
         # The verdict is the last column where there is one.
         looks = [""] * (len(cells) - 1) + ["" if test is None else f' style="color: {colour}"']
         row = ""
@@ -201,7 +204,7 @@ def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_shar
             )
         _draw_judge_button(loaded, tuned)
         # A choice that the other split denies is not what the page advises.
-        kind: Literal["primary", "secondary"] = "secondary" if tuned.is_confirmed is False else "primary"
+        kind: Literal["primary", "secondary"] = "secondary" if is_choice_denied(tuned) else "primary"
         draw_apply_button(tuned.chosen, tuned.k, "tune.apply", kind)
         # There is a decision if the objective requires a share of the baseline's Recall. It says all that the other
         # sentences say, in the words of the Trade-off page.

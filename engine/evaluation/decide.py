@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 
 from engine.decoder import Decoder
 from engine.errors import DataError, ParamError
-from engine.evaluation.choice_calibration import N_SAMPLES, Calibration, SampledSettings, calibrate
+from engine.evaluation.choice_calibration import N_SAMPLES, Calibration, Calibrations, SampledSettings, calibrate
 from engine.evaluation.corrected_judge import ModelValues, ResidualSample, check_correlation, pair_with_model
 from engine.evaluation.curve import Curve
 from engine.evaluation.decision import (
@@ -26,8 +26,12 @@ from engine.evaluation.decision import (
     MIN_COST_SHARE,
     MIN_JUDGED_SHARE,
     SURE_CHANCE,
+    TIED_GAIN,
     Decision,
     Option,
+    find_best,
+    find_safest,
+    identify_decoder,
     rank_by_gain,
 )
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier
@@ -51,6 +55,8 @@ from engine.evaluation.tables import find_default_baseline
 from engine.progress import counted
 
 MIN_QUERIES = 2
+MAX_SHARE, N_BISECTIONS = 64.0, 60
+"""Share of the baseline's metric beyond all that are asked for, and halvings that find one to the last digits."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -297,14 +303,17 @@ class EstimatedSettings(MeasuredSettings):
                 yield _estimate_losses(self.aligned, self.model, values - base_values, base_means, self.gains)[0]
 
     def calibrate(self, keep: float) -> Calibration:
-        """Calibrate scores for a budget by samples of the queries in which the choice is made anew.
+        """Return the rule by which scores become chances for a budget.
 
         keep: the budget, the share of the baseline's metric that a setting must keep; a score is what a setting keeps
         beyond it, in standard errors
         """
-        if keep not in self._calibrations:
-            self._calibrations[keep] = calibrate(self._samples, self.losses, keep)
-        return self._calibrations[keep]
+        return self.calibrations.at(keep)
+
+    @cached_property
+    def calibrations(self) -> Calibrations:
+        """The rules of all budgets, by samples of the queries in which the choice is made anew."""
+        return calibrate(self._samples, self.losses)
 
     @cached_property
     def _samples(self) -> SampledSettings:
@@ -347,13 +356,56 @@ class EstimatedSettings(MeasuredSettings):
         return self._costs[position]
 
     @cached_property
-    def _costs(self) -> dict[int, Comparison | None]:
-        """The costs so far, by the position of the setting."""
-        return {}
+    def other_changes(self) -> np.ndarray:
+        """The (m,) mean changes of the first other metric of COST_METRICS, as shares of the baseline's; NaN if unknown.
+
+        Each setting is compared with the baseline on the queries that both have it on.
+        """
+        changes = np.full(len(self.gains), np.nan)
+        metrics = [name for name in COST_METRICS if name != self.metric and name in self.baseline.values]
+        # Counted from another grade, the values of the cells do not hold.
+        if not metrics or self.is_next_level:
+            return changes
+        metric = metrics[0]
+        base_value_of = dict(zip(self.baseline.queries, self.baseline.values[metric], strict=True))
+        for position, (setting, values) in enumerate(self._read_values(metric)):
+            if values is None:
+                continue
+            if setting.queries == self.baseline.queries:
+                base_values = self.baseline.values[metric]
+            else:
+                base_values = np.array([base_value_of.get(query, np.nan) for query in setting.queries])
+            is_defined = np.isfinite(base_values) & np.isfinite(values)
+            base_sum = base_values[is_defined].sum()
+            if base_sum > 0:
+                changes[position] = values[is_defined].sum() / base_sum - 1
+        return changes
+
+    def _read_values(self, metric: str) -> Iterator[tuple[Any, np.ndarray | None]]:
+        """Yield each setting with its values of a metric by query; None where it was not measured."""
+        tables = dict[str, np.ndarray]()
+        for setting in self.aligned.cells[1:]:
+            # A curve's settings have the metrics of the decision alone, but its steps may have others.
+            if not isinstance(setting, _CurvePoint) or metric not in setting.curve.steps.values:
+                yield setting, setting.values.get(metric)
+                continue
+            curve, parameter_values = setting.curve, _round_positions(setting.curve)
+            if curve.key not in tables:
+                step_index = curve.steps.find_steps(np.array(parameter_values))
+                tables[curve.key] = curve.steps.values[metric][step_index]
+            yield setting, tables[curve.key][:, parameter_values.index(setting.value)]
 
     @cached_property
-    def _calibrations(self) -> dict[float, Calibration]:
-        """The calibrations so far, by the share of the baseline's metric that is to be kept."""
+    def decoder_positions(self) -> list[np.ndarray]:
+        """The positions of the settings of each decoder, at any values of its parameters."""
+        groups: dict[Any, list[int]] = {}
+        for position, (cell, decoder) in enumerate(zip(self.aligned.cells[1:], self.decoders, strict=True)):
+            groups.setdefault(identify_decoder(cell.label, decoder), []).append(position)
+        return list(map(np.array, groups.values()))
+
+    @cached_property
+    def _costs(self) -> dict[int, Comparison | None]:
+        """The costs so far, by the position of the setting."""
         return {}
 
 
@@ -368,24 +420,31 @@ class OptionEstimates(EstimatedSettings):
         """Find the sure setting and the bet for a budget, as positions among the m settings; None for neither.
 
         The budget, `keep`, is the share of the baseline's metric, such as Recall, that a setting must keep. The sure
-        setting is the one with the largest gain among those that keep it with a chance of SURE_CHANCE or more, and the
-        bet among those with BET_CHANCE or more. pinned: label of a setting that stays the sure one if it is sure
-        enough, though another may gain more, as one that another split has confirmed
+        setting is the one with the largest gain, or the safest of those with as good a gain (`find_safest`), among
+        those that keep it with a chance of SURE_CHANCE or more; the bet has the largest gain of those with BET_CHANCE
+        or more. pinned: label of a setting that stays the sure one if it is sure enough, though another may gain more,
+        as one that another split has confirmed
         """
         chances = self.find_chances(keep)
         # Of equal gains, up to rounding, the setting with the better chance comes last.
         by_gain = np.lexsort((chances.round(GAIN_DECIMALS), self.gains.round(GAIN_DECIMALS)))
         is_candidate = (self.gains > TIE_TOLERANCE) & ~self.is_left_out
-        chosen: list[int | None] = []
-        for threshold in (SURE_CHANCE, BET_CHANCE):
-            passing = by_gain[(is_candidate & (chances >= threshold))[by_gain]]
-            chosen.append(int(passing[-1]) if len(passing) else None)
-        sure, bet = chosen
+        sure = bet = None
+        if len(likely := by_gain[(is_candidate & (chances >= BET_CHANCE))[by_gain]]):
+            bet = int(likely[-1])
         position = None if pinned is None else self.position_of.get(pinned)
-        if position is not None and is_candidate[position] and chances[position] >= SURE_CHANCE:
+        sure_positions = np.flatnonzero(is_candidate & (chances >= SURE_CHANCE))
+        if position is not None and position in sure_positions:
             sure = position
-        # A bet that gains no more than the sure setting is not worth its risk.
-        if sure is not None and bet is not None and self.gains[bet] <= self.gains[sure] + TIE_TOLERANCE:
+        elif len(sure_positions):
+            # A larger margin than that of find_safest only costs time.
+            tied = sure_positions[self.gains[sure_positions] >= self.gains[sure_positions].max() - 2 * TIED_GAIN]
+            options = [self.build_option(tied_position, keep) for tied_position in tied.tolist()]
+            sure = self.position_of[find_safest(options).label]
+        # What is sure is no bet, and a bet that gains no more than the sure setting is not worth its risk.
+        if bet is not None and (
+            chances[bet] >= SURE_CHANCE or (sure is not None and self.gains[bet] <= self.gains[sure] + TIE_TOLERANCE)
+        ):
             bet = None
         return sure, bet
 
@@ -432,6 +491,33 @@ class OptionEstimates(EstimatedSettings):
         chances = self.find_chances(keep)
         candidates = np.flatnonzero((self.gains > TIE_TOLERANCE) & ~self.is_left_out).tolist()
         return max(candidates, key=lambda position: (chances[position], self.gains[position]), default=None)
+
+    def find_best_positions(self, keep: float, pinned: str | None = None) -> list[int]:
+        """Find each decoder's best setting for a budget, as `list_best_options` does; the sure choice comes first.
+
+        Then come those that are surely kept, the others, and last those of which too few documents are judged, each by
+        falling gain. keep: the budget, the share of the baseline's metric to keep; pinned: as `find_choices` takes it
+        """
+        chances, (sure, _) = self.find_chances(keep), self.find_choices(keep, pinned)
+        best = []
+        for positions in self.decoder_positions:
+            if sure is not None and sure in positions:
+                best.append(sure)
+                continue
+            is_sure = (chances[positions] >= SURE_CHANCE) & (self.gains[positions] > TIE_TOLERANCE)
+            is_sure &= ~self.is_left_out[positions]
+            # Only the sure ones with nearly the largest gain can be the best, which saves making all options.
+            min_gain = self.gains[positions][is_sure].max(initial=-np.inf) - 2 * TIED_GAIN
+            nearly_best = positions[is_sure & (self.gains[positions] >= min_gain)] if is_sure.any() else positions
+            options = [self.build_option(position, keep) for position in nearly_best.tolist()]
+            best.append(self.position_of[find_best(options).label])
+        return sorted(
+            best,
+            key=lambda position: (
+                position != sure, chances[position] < SURE_CHANCE or self.is_left_out[position],
+                self.is_left_out[position], -self.gains[position],
+            ),
+        )  # fmt: skip
 
     def decide(
         self, keep: float, confirm: Iterable[Any] | None = None, *,
@@ -532,18 +618,16 @@ class OptionEstimates(EstimatedSettings):
         """The chances so far, by the share of the baseline's metric that is to be kept."""
         return {}
 
-    def _find_bounds(self, keep: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (m,) ends of the kept shares' intervals, and the shares that are surely kept, as calibrated."""
-        if keep not in self._bounds:
-            scale, losses = self.calibrate(keep).scale, self.losses
-            sure_score = float(stdtrit(losses.degrees, SURE_CHANCE)) / scale
-            self._bounds[keep] = (*self.intervals, losses.find_sure_shares(sure_score))
-        return self._bounds[keep]
-
     @cached_property
-    def _bounds(self) -> dict[float, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """The intervals and sure shares so far, by the share of the baseline's metric that is to be kept."""
-        return {}
+    def sure_shares(self) -> np.ndarray:
+        """The (m,) largest shares of the baseline's metric that settings are sure to keep, whatever the budget."""
+        # The threshold rises with the share, so that there is one share which just reaches it.
+        low, high = np.full(len(self.gains), -MAX_SHARE), np.full(len(self.gains), MAX_SHARE)
+        for _ in range(N_BISECTIONS):
+            middle = (low + high) / 2
+            is_sure = self.losses.find_sure_shares(self.calibrations.find_thresholds(middle)) >= middle
+            low, high = np.where(is_sure, middle, low), np.where(is_sure, high, middle)
+        return low
 
     def build_option(self, position: int, keep: float) -> Option:
         """Build the report of one of the m settings: its gain, the share it keeps, and the chance of that.
@@ -551,7 +635,7 @@ class OptionEstimates(EstimatedSettings):
         keep: the share of the baseline's metric that it must keep, for the chance
         """
         judged_share = float(self.judged_shares[position])
-        low, high, sure_share = (float(limits[position]) for limits in self._find_bounds(keep))
+        low, high, sure_share = (float(limits[position]) for limits in (*self.intervals, self.sure_shares))
         is_left_out = bool(self.is_left_out[position])
         return Option(
             name=self.aligned.names[position + 1],
@@ -565,6 +649,7 @@ class OptionEstimates(EstimatedSettings):
             # The documents that nobody judged may cost it anything.
             sure_share=0.0 if is_left_out else sure_share,
             judged=None if np.isnan(judged_share) else judged_share,
+            other_change=None if np.isnan(self.other_changes[position]) else float(self.other_changes[position]),
             is_left_out=is_left_out,
             is_on_curve=isinstance(self.aligned.cells[position + 1], _CurvePoint),
         )
@@ -877,12 +962,14 @@ def _confirm(
     low = share - float(stdtrit(n_queries - 1, SURE_CHANCE)) * std_error
     if std_error <= CHANGE_TOLERANCE:
         # Queries that all change alike tell how rare others are, and not that there are none.
-        low = min(share, find_unseen_share(n_queries, SURE_CHANCE))
+        low = min(share, float(find_unseen_share(n_queries, SURE_CHANCE)))
     gain, gain_low = _measure_gain([other_base, candidates[0]], axes, k)
-    is_confirmed = low >= keep - TIE_TOLERANCE and (gain is None or gain > TIE_TOLERANCE)
+    has_gain = gain is None or gain > TIE_TOLERANCE
+    has_held = has_gain and share >= keep - TIE_TOLERANCE
+    is_confirmed = has_gain and low >= keep - TIE_TOLERANCE
     return replace(
-        option, confirmed=bool(is_confirmed), confirmed_share=share, confirmed_low=float(low), confirmed_gain=gain,
-        confirmed_gain_low=gain_low,
+        option, confirmed=bool(is_confirmed), has_held=bool(has_held), confirmed_share=share,
+        confirmed_low=float(low), confirmed_gain=gain, confirmed_gain_low=gain_low,
     )  # fmt: skip
 
 

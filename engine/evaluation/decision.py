@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from engine.evaluation.paired import MIN_ANSWERED_SHARE, TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import counted
-from engine.wording import percent
+from engine.wording import percent, signed
 
 SURE_CHANCE = 0.95
 """Chance of keeping the required share of the baseline's metric from which a setting is called sure."""
@@ -24,6 +24,9 @@ BET_CHANCE = 0.4
 """Chance from which a setting is worth a bet."""
 GAIN_DECIMALS = 9
 """Gains that agree to so many decimals are equal."""
+TIED_GAIN, TIED_GAIN_SHARE = 0.01, 0.1
+"""Gains that lie below the largest one by at most this share of the baseline's mean, and this share of that gain, count
+as equal to it: of such sure settings the safest is taken."""
 GAIN_WORDINGS = {"ilad": "more diverse"}
 """Metric → the phrase for a gain of it, if not "more" and its title."""
 COST_METRICS = ("ndcg", "mrr")
@@ -57,7 +60,9 @@ class Option(OneLine):
     chance: float  # of keeping the required share of the baseline's metric, the choice allowed for
     sure_share: float  # the largest share that it is sure to keep; 0 for a setting that is left out
     judged: float | None  # share of its documents that are judged, None where it was not measured
+    other_change: float | None = None  # of the first other metric of COST_METRICS, as a share; None if not measured
     confirmed: bool | None = None  # on the other split: it gains, and the one-sided 95% bound reaches the share
+    has_held: bool | None = None  # on the other split: it gains, and its estimate there reaches the share
     confirmed_share: float | None = None  # of the baseline's metric on the other split
     confirmed_low: float | None = None  # the end of that bound
     confirmed_gain: float | None = None  # of the objective on the other split; None where it was not measured there
@@ -77,14 +82,25 @@ class Option(OneLine):
     @property
     def confirmation(self) -> str:
         """Verdict of the other split on it, such as "confirmed"; "" where it was not measured there."""
+        return self.describe_confirmation()
+
+    def describe_confirmation(self, split: str = "") -> str:
+        """Say what another split says of it: "confirmed on test", or of a bet "held on test"; "" if it was not asked.
+
+        split: name of the other queries, "" where it stands beside the words
+        """
         if self.confirmed is None:
             return ""
-        return describe_confirmation(self.confirmed, self.confirmed_gain, self.confirmed_gain_low)
+        if not self.confirmed and not self.is_sure:
+            # A bet claims no bound, so that it is not denied by the want of one.
+            where = f" on {split}" if split else ""
+            return f"held{where}" if self.has_held else f"did not hold{where}"
+        return describe_confirmation(self.confirmed, self.confirmed_gain, self.confirmed_gain_low, split)
 
     @property
     def is_denied(self) -> bool:
-        """True if the other split does not confirm it."""
-        return self.confirmed is False
+        """True if the other split does not confirm it, or shows that a bet does not hold."""
+        return self.confirmed is False and (self.is_sure or not self.has_held)
 
     @property
     def has_notable_gain(self) -> bool:
@@ -136,8 +152,8 @@ class Decision(Tabular):
 
         Columns: name, label (the decoder in full), choice ("sure", "bet" or ""), gain (of the objective, as a share),
         share_kept (of the baseline's metric), low and high (its 95 % interval), chance (of keeping the budget),
-        sure_share, judged, confirmed, confirmed_share, confirmed_low, confirmed_gain, confirmed_gain_low, is_left_out
-        and is_on_curve.
+        sure_share, judged, other_change, confirmed, has_held, confirmed_share, confirmed_low, confirmed_gain,
+        confirmed_gain_low, is_left_out and is_on_curve.
         """
         # The sure setting comes last, so that it counts where both are one.
         labels = {option.label: role for role, option in (("bet", self.bet), ("sure", self.sure)) if option is not None}
@@ -146,13 +162,19 @@ class Decision(Tabular):
         for option in (*self.options, *self.left_out):
             facts = {"name": option.name, "label": option.label, "choice": labels.get(option.label, "")}
             rows.append({**facts, **{name: getattr(option, name) for name in names}})
-        numbers = [name for name in names if name != "confirmed" and not name.startswith("is_")]
+        numbers = [name for name in names if name != "confirmed" and not name.startswith(("is_", "has_"))]
         return build_rows_table(rows, ("name", "label", "choice", *names), numbers)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The decision in words: what is gained, how sure it is, and where it was chosen and confirmed."""
         return tuple(_describe(self))
+
+    @property
+    def confirmations(self) -> tuple[str, ...]:
+        """Sentences on what another split says of the sure setting and of the bet, where they were measured there."""
+        options = [option for option in (self.sure, self.bet) if option is not None]
+        return tuple(_describe_outcome(self, option) for option in options if option.confirmed_share is not None)
 
     @property
     def budget_text(self) -> str:
@@ -216,7 +238,7 @@ def _is_other(option: Option | None, other: Option | None) -> bool:
 
 
 def find_best(options: Iterable[Option]) -> Option:
-    """Return the sure option with the largest gain; without one, the most likely to keep the budget.
+    """Return the sure option that `find_safest` has; without one, the most likely to keep the budget.
 
     The budget is the share of the baseline's metric that a setting must keep; "sure" is a chance of SURE_CHANCE or
     more. An option that is left out, as too few of its documents are judged, is returned only if all are.
@@ -227,7 +249,25 @@ def find_best(options: Iterable[Option]) -> Option:
     gaining = [option for option in candidates if option.gain > TIE_TOLERANCE] or candidates
     # Where all are left out, the choice is what would be sure were the judged documents all there are.
     sure = [option for option in gaining if option.chance >= SURE_CHANCE]
-    return max(sure, key=rank_by_gain) if sure else max(gaining, key=lambda option: (option.chance, option.gain))
+    return find_safest(sure) if sure else max(gaining, key=lambda option: (option.chance, option.gain))
+
+
+def find_safest(options: Sequence[Option]) -> Option:
+    """Return the safest of the sure options whose gain is as good as the largest one.
+
+    That is the one that is sure to keep the largest share of the baseline's metric, as it is written; of those that
+    keep as much the one that loses least of another metric of relevance, and then the one with the largest gain. The
+    chances allow for a choice by gain among all options, and a choice by the bound is more careful.
+    """
+    best_gain = max(option.gain for option in options)
+    margin = min(TIED_GAIN, TIED_GAIN_SHARE * max(best_gain, 0.0))
+    tied = [option for option in options if option.gain >= best_gain - margin - TIE_TOLERANCE]
+
+    def rank(option: Option) -> tuple[float, ...]:
+        """Return the sort key: bounds are written in tenths of a percent, rounded down."""
+        return int(1000 * option.sure_share + 1e-6), option.other_change or 0.0, *rank_by_gain(option)
+
+    return max(tied, key=rank)
 
 
 def list_best_options(options: Iterable[Option]) -> list[Option]:
@@ -237,10 +277,13 @@ def list_best_options(options: Iterable[Option]) -> list[Option]:
     """
     groups: dict[Any, list[Option]] = {}
     for option in options:
-        decoder = option.decoder
-        key: Any = option.label if decoder is None else (decoder.select.spec.name, decoder.retrieve, decoder.rerank)
-        groups.setdefault(key, []).append(option)
+        groups.setdefault(identify_decoder(option.label, option.decoder), []).append(option)
     return list(map(find_best, groups.values()))
+
+
+def identify_decoder(label: str, decoder: Decoder | None) -> Any:
+    """Return what identifies a setting's decoder at any values of its parameters; label: of a run of another system."""
+    return label if decoder is None else (decoder.select.spec.name, decoder.retrieve, decoder.rerank)
 
 
 def is_notable(gain: float | None, gain_low: float | None) -> bool:
@@ -299,7 +342,10 @@ def _describe(decision: Decision) -> Iterator[str]:
         yield f"No setting {verb_of_setting} {more} and {second_verb}sure to keep {budget}."
     if bet is not None:
         goal = _format_gain(bet) if sure is not None else f"{_format_gain(bet)} {more}"
-        yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet.chance)}."
+        outcome = ""
+        if bet.confirmed is not None:
+            outcome = f"; on {decision.confirm_split} it {'did not hold' if bet.is_denied else 'held'}"
+        yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet.chance)}{outcome}."
     elif sure is None and (nearest := decision.nearest) is not None:
         yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest.chance)}."
     if decision.cost is not None:
@@ -309,6 +355,7 @@ def _describe(decision: Decision) -> Iterator[str]:
     if decision.scarce:
         yield _describe_scarce(decision)
     yield from _describe_origin(decision)
+    yield from decision.confirmations
     if METRICS[decision.metric].needs == "qrels" and not decision.is_pooled:
         declared_text = ", as the judgements were declared complete" if decision.is_declared else ""
         yield f"Documents without a judgement count as not relevant{declared_text}."
@@ -409,20 +456,13 @@ def _describe_scarce(decision: Decision) -> str:
 
 
 def _describe_origin(decision: Decision) -> Iterator[str]:
-    """Yield sentences on the queries behind a decision, and on what another split says of its settings."""
+    """Yield sentences on the queries behind a decision."""
     split_text = f" of {decision.split}" if decision.split else ""
     # With a model's judgements there are two numbers of queries, each with its judge.
     if decision.judge is None:
         yield f"Chosen on {counted(decision.queries, 'query', 'queries')}{split_text}."
     else:
         yield from _describe_judge(decision.judge, split_text)
-    for option in (decision.sure, decision.bet):
-        if option is not None and option.confirmed_share is not None and option.confirmed_low is not None:
-            yield (
-                f"On {decision.confirm_split} ({counted(decision.confirm_queries, 'query', 'queries')}) {option.name} "
-                f"keeps {percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)} with "
-                f"{percent(SURE_CHANCE)} confidence{_describe_confirmed_gain(decision, option)}: {option.confirmation}."
-            )
 
 
 def _describe_judge(judge: JudgeUse, split_text: str) -> Iterator[str]:
@@ -434,6 +474,39 @@ def _describe_judge(judge: JudgeUse, split_text: str) -> Iterator[str]:
         yield f"That narrows the intervals to {percent(judge.narrowing)} of what your queries alone give."
     if judge.agreement is not None:
         yield judge.agreement.sentence
+
+
+def _describe_outcome(decision: Decision, option: Option) -> str:
+    """Describe what a setting keeps and gains on the other split, and what that says of it."""
+    assert option.confirmed_share is not None and option.confirmed_low is not None
+    return (
+        f"On {decision.confirm_split} ({counted(decision.confirm_queries, 'query', 'queries')}) {option.name} "
+        f"keeps {percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)} with "
+        f"{percent(SURE_CHANCE)} confidence{_describe_confirmed_gain(decision, option)}: {option.confirmation}."
+    )
+
+
+def summarise_confirmation(option: Option, split: str) -> str:
+    """Sum up what another split says of a setting: "test: +23% (95% CI +20% to +26%), keeps at least 95.2%, confirmed".
+
+    "" where it was not measured there; split: its name
+    """
+    if option.confirmed_share is None or option.confirmed_low is None:
+        return ""
+    parts, gain, gain_low = [], option.confirmed_gain, option.confirmed_gain_low
+    if gain is not None:
+        digits = 0 if abs(gain) >= MIN_NOTABLE_GAIN else 1
+        ends = "" if gain_low is None else f" (95% CI {_format_ends(gain_low, 2 * gain - gain_low)})"
+        parts.append(f"{signed(100 * gain, digits)}%{ends}")
+    bound = f"at least {percent(option.confirmed_low, 1)}"
+    # A bet is held to its estimate, so that stands first.
+    parts.append(f"keeps {bound}" if option.is_sure else f"keeps {percent(option.confirmed_share, 1)}, {bound}")
+    return f"{split}: {', '.join([*parts, option.confirmation])}"
+
+
+def _format_ends(low: float, high: float) -> str:
+    """Format the ends of a gain's interval, such as "+20% to +26%"."""
+    return f"{signed(100 * low, 0)}% to {signed(100 * high, 0)}%"
 
 
 def _describe_confirmed_gain(decision: Decision, option: Option) -> str:

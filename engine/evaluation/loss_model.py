@@ -38,11 +38,14 @@ class LossEstimate:
         scores: np.ndarray = np.where(has_no_spread, exact_scores, excess / np.where(has_no_spread, 1.0, std_error))
         return scores
 
-    def find_sure_shares(self, score: float) -> np.ndarray:
-        """Return the (m,) largest shares that each setting keeps with this score; the inverse of `score`."""
+    def find_sure_shares(self, score: np.ndarray | float) -> np.ndarray:
+        """Return the (m,) largest shares that each setting keeps with this score; the inverse of `score`.
+
+        score: one for all settings, or (m,) one for each
+        """
         # Without any spread a larger share could be broken by queries that the sample happens not to show.
-        unseen_share = find_unseen_share(self.degrees + 1, float(stdtr(self.degrees, score)))
-        exact_shares = np.minimum(1 + self.mean, unseen_share)
+        unseen_shares = find_unseen_share(self.degrees + 1, np.asarray(stdtr(self.degrees, score)))
+        exact_shares = np.minimum(1 + self.mean, unseen_shares)
         has_no_spread = self.std_error <= CHANGE_TOLERANCE
         shares: np.ndarray = np.where(has_no_spread, exact_shares, 1 + self.mean - score * self.std_error)
         return shares
@@ -56,12 +59,14 @@ class LossEstimate:
         return 1 + self.mean - margin, 1 + self.mean + margin
 
 
-def find_unseen_share(n_queries: int, chance: float) -> float:
+def find_unseen_share(n_queries: int, chance: np.ndarray | float) -> np.ndarray:
     """Return the largest share that is kept with this chance if none of n queries shows a loss (the rule of three).
 
     Were it broken by a share 1 − s of the queries that lose everything, n queries would show none with probability sⁿ.
     """
-    return np.inf if chance <= MIN_UNSEEN_CHANCE else float((1 - chance) ** (1 / n_queries))
+    chances = np.asarray(chance)
+    shares: np.ndarray = np.where(chances <= MIN_UNSEEN_CHANCE, np.inf, (1 - chances) ** (1 / n_queries))
+    return shares
 
 
 def estimate_losses(

@@ -418,7 +418,8 @@ def summarize_comparisons(rows: Sequence[Comparison]) -> str:
     n_better = sum(row.significant and row.difference > 0 for row in rows)
     n_worse = sum(row.significant and row.difference < 0 for row in rows)
     return (
-        f"{counted(len(rows), 'setting')} vs {first_row.baseline}, {title_of(first_row.metric)}@{first_row.k}: "
+        f"{counted(len(rows), 'setting')} vs {first_row.baseline}, {title_of(first_row.metric)}@{first_row.k}, "
+        f"on {counted(first_row.queries, 'common query', 'common queries')}: "
         f"{n_better} better · {len(rows) - n_better - n_worse} no significant difference · {n_worse} worse"
     )
 

@@ -45,6 +45,19 @@ READ_PLACES = f"""() => ({ROOTS})().flatMap(root => [...root.querySelectorAll('.
 """Each tick of the query's trade-off: text, the middle of it, the place that it names, and weight of its font."""
 
 
+READ_RELEVANT = f"""() => {{
+    const read = (query, each) => ({ROOTS})().flatMap(root => [...root.querySelectorAll(query)].map(each));
+    const ranked = read('.document.right[data-rank] .name', node => node.title);
+    const missed = read('.missed-by-all', node => node.textContent).join();
+    return [[...new Set(ranked)], [...missed.matchAll(/([^ ,]+) \\(/g)].map(match => match[1])];
+}}"""
+"""The relevant documents of the lists, and those of the line that names what all miss."""
+DROP_OTHERS = """() => {
+    frontier.shown = { ...frontier.shown, decoders: frontier.shown.decoders.filter(decoder => decoder.baseline) };
+    document.dispatchEvent(new CustomEvent('frontier:sets', { detail: frontier.shown }));
+}"""
+
+
 def open_explore(page, server, address=FOUR):
     page.sent = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda text: page.sent.append(text)))
@@ -83,10 +96,14 @@ def test_a_drag_is_drawn_in_its_frames_and_sent_on_release(page, server):
     page.mouse.move(*point_at(0.8))
     page.mouse.down()
     page.wait_for_timeout(100)
-    n_sent_before, first = len(page.sent), page.evaluate(READ_LISTS)
+    n_sent_before, first, splits = len(page.sent), page.evaluate(READ_LISTS), set()
     for step in range(60):
         page.mouse.move(*point_at(0.8 - 0.75 * step / 59))
         page.wait_for_timeout(20)
+        ranked, missed = page.evaluate(READ_RELEVANT)
+        splits.add((frozenset(ranked), frozenset(missed)))
+    (relevant,) = {ranked | missed for ranked, missed in splits}
+    assert not any(ranked & missed for ranked, missed in splits), "what all miss follows in the same frame"
     assert len(page.sent) == n_sent_before, "nothing is sent while the thumb is held"
     dragged_lists = page.evaluate(READ_LISTS)
     assert (
@@ -101,6 +118,11 @@ def test_a_drag_is_drawn_in_its_frames_and_sent_on_release(page, server):
     until(page, lambda: len(page.sent) > n_sent_before)
     until(page, lambda: 0 < page.evaluate(SET_TO) < 0.2 and f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)
     assert page.evaluate(READ_LISTS) == dragged_lists, "the engine's answer is what was drawn"
+    # With the baseline's list alone more is missed, at once and without a message.
+    n_missed, n_sent_before = len(page.evaluate(READ_RELEVANT)[1]), len(page.sent)
+    page.evaluate(DROP_OTHERS)
+    ranked, missed = page.evaluate(READ_RELEVANT)
+    assert len(missed) > n_missed and {*ranked, *missed} == relevant and len(page.sent) == n_sent_before
 
 
 @pytest.mark.parametrize(

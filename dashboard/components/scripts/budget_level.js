@@ -55,19 +55,9 @@ function scoreOf(mean, error, share, degrees) {
   return excess >= -1e-9 ? studentScore(Math.max(MIN_UNSEEN_CHANCE, 1 - share ** (degrees + 1)), degrees) : -Infinity;
 }
 
-// True if a setting's chance to keep a share is the one from which it is called sure: by the scores, which are exact.
-export function isSure([mean, error], share, degrees, sureScore, [scale]) {
-  return scale * scoreOf(mean, error, share, degrees) >= sureScore - 1e-6;
-}
-
-// The largest share that a setting is sure to keep, as calibrated for a budget; null without any spread, where it is another.
-export function sureShareOf([mean, error], share, degrees, sureScore, [scale]) {
-  return error > 0 ? Math.max(0, 1 + mean - (sureScore / scale) * error) : null;
-}
-
 // The chance that a setting keeps a share; calibrated as choice_calibration.py does.
 export function chanceOf([mean, error], share, degrees, sureScore, [scale, shift]) {
-  const score = scale * scoreOf(mean, error, share, degrees);
+  const plain = scoreOf(mean, error, share, degrees), score = plain > 0 ? scale * plain : plain;
   const stretched = ((score - shift) * sureScore) / (sureScore - shift);
   return studentCdf(score < shift ? score - shift : score < sureScore ? stretched : score, degrees);
 }

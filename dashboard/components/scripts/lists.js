@@ -122,6 +122,7 @@ export class Lists {
     this.root.className = "scrub lists";
     styled(parent, "scrub.css", this.root);
     this.body = make(this.root, "div", "columns");
+    this.missed = make(this.root, "p", "missed-by-all");
     this.lists = [];
     this.stop = [
       listen("sets", () => this.draw()),
@@ -180,7 +181,19 @@ export class Lists {
       list.node.classList.toggle("touched", list.key === shown.touched);
     });
     this.qualify();
+    this.nameMissed(shown.decoders);
     this.flow();
+  }
+
+  // Name the relevant documents that no set has; while a set is computed, the line stays as it is.
+  nameMissed(decoders) {
+    if (decoders.some(({ set }) => !set)) return;
+    const { relevant = [], max_missed: maxNames, n_unsent: nUnsent = 0 } = this.component.data;
+    const inside = new Set(decoders.flatMap(({ set }) => set.rows)), missed = relevant.filter(([row]) => !inside.has(row));
+    const names = missed.slice(0, maxNames).map(([, name]) => name), nMore = missed.length - names.length + nUnsent;
+    if (nMore > 0) names.push(`and ${nMore.toLocaleString("en")} more`);
+    const text = names.length ? `Missed by all: ${names.join(", ")}` : "";
+    if (this.missed.textContent !== text) this.missed.textContent = text;
   }
 
   // Where two documents have one last part, what is before it tells them apart: "ma.std", "ndarray.std".

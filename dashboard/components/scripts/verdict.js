@@ -2,12 +2,11 @@
 // decoder's best setting. All follow the budget that is dragged, on the chart or by the slider; a row that is pointed at
 // makes its decoder's lines wider.
 
-import { chanceOf, isSure, sureShareOf } from "./budget_level.js";
 import { announce, listen, make, styled } from "./parts.js";
 
 const N_SQUARES = 100;
 const KEY_PAUSE_MS = 400; // after the last key on the slider, before the budget is reported
-const KEPT = 2, CHANCE = 3; // columns of the table that follow the budget
+const KEPT = 2; // column of the table with the share that is kept
 const format = (value) => `${Number(value.toFixed(1))}%`;
 
 class Verdict {
@@ -46,8 +45,9 @@ class Verdict {
     squares.setAttribute("role", "img");
     for (let i = 0; i < N_SQUARES; i++) make(squares, "i");
     const chance = make(card, "span", "chance");
+    const outcome = make(card, "span", "outcome");
     card.addEventListener("click", () => this.component.setTriggerValue("opened", card.dataset.label));
-    return { card, role, title, name, facts, squares, chance };
+    return { card, role, title, name, facts, squares, chance, outcome };
   }
 
   update(component) {
@@ -69,45 +69,45 @@ class Verdict {
   }
 
   fillTable() {
-    const { columns, rows, dark } = this.component.data;
+    const { columns } = this.component.data;
     this.table.replaceChildren();
-    const titles = make(make(this.table, "thead"), "tr"), body = make(this.table, "tbody");
+    const titles = make(make(this.table, "thead"), "tr");
+    this.body = make(this.table, "tbody");
     this.heads = columns.map(({ title, help }) => make(titles, "th", "", { text: title, title: help, scope: "col" }));
-    this.rows = rows.map(({ label, look, cells, interval }) => {
-      const row = make(body, "tr", "", { style: `--own:${dark ? look.dark : look.light}` });
-      const [name, ...facts] = cells;
-      const button = make(make(row, "th", "", { scope: "row" }), "button", "", { type: "button" });
-      make(button, "i", "sign", { text: look.sign });
-      make(button, "span", "", { text: name });
-      const nodes = facts.map((fact) => make(row, "td", "", { text: fact }));
-      nodes[KEPT - 1].title = interval;
-      const emphasise = (method) => () => announce("emphasis", { method });
-      row.onpointerenter = button.onfocus = emphasise(look.name);
-      row.onpointerleave = button.onblur = emphasise(null);
-      row.onclick = () => this.component.setTriggerValue("opened", label);
-      return nodes;
-    });
+    this.rows = [];
   }
 
-  // Each row keeps its setting until the budget is released; its chance, and what it is sure to keep, are of the new one.
+  makeRow({ label, look, cells, interval }) {
+    const { dark, certainty } = this.component.data;
+    const row = make(document.createDocumentFragment(), "tr", "", { style: `--own:${dark ? look.dark : look.light}` });
+    const [name, ...facts] = cells;
+    const button = make(make(row, "th", "", { scope: "row" }), "button", "", { type: "button" });
+    make(button, "i", "sign", { text: look.sign });
+    make(button, "span", "", { text: name });
+    facts.splice(certainty - 1, 0, "");
+    const nodes = facts.map((fact) => make(row, "td", "", { text: fact }));
+    nodes[KEPT - 1].title = interval;
+    const emphasise = (method) => () => announce("emphasis", { method });
+    row.onpointerenter = button.onfocus = emphasise(look.name);
+    row.onpointerleave = button.onblur = emphasise(null);
+    row.onclick = () => this.component.setTriggerValue("opened", label);
+    return { row, chance: nodes[certainty - 1] };
+  }
+
+  // Each decoder at its best setting for the budget; a row is made once and moved.
   turnTable(value) {
-    const { budget, columns, rows, low, step, calibrations, degrees, sureScore } = this.component.data;
-    const calibration = calibrations?.[Math.round((value - low) / step)];
-    if (!calibration) return;
-    this.heads[CHANCE].textContent = value === budget ? columns[CHANCE].title : `Keeps ${format(value)}`;
-    rows.forEach(({ cells, keep }, i) => {
-      const [kept, chance] = [KEPT, CHANCE].map((column) => this.rows[i][column - 1]);
-      let [keptText, chanceText] = [cells[KEPT], cells[CHANCE]];
-      // What the server has written for its own budget stands, such as what another split says.
-      if (value !== budget && keep) {
-        const facts = [keep, value / 100, degrees, sureScore, calibration];
-        chanceText = isSure(...facts) ? "sure" : `${Math.round(100 * chanceOf(...facts))} in 100`;
-        const share = sureShareOf(...facts);
-        if (share !== null) keptText = `${cells[KEPT].split("\n")[0]}\nat least ${(Math.floor(1000 * share + 1e-6) / 10).toFixed(1)}%`;
-      }
-      if (kept.textContent !== keptText) kept.textContent = keptText;
-      if (chance.textContent !== chanceText) chance.textContent = chanceText;
+    const { budget, columns, options, budgets, certainty, low, step } = this.component.data;
+    const rows = budgets[Math.round((value - low) / step)];
+    if (!rows) return;
+    this.heads[certainty].textContent = value === budget ? columns[certainty].title : `Keeps ${format(value)}`;
+    const nodes = rows.map(([number, text, isChosen]) => {
+      const { row, chance } = (this.rows[number] ??= this.makeRow(options[number]));
+      if (chance.textContent !== text) chance.textContent = text;
+      row.classList.toggle("chosen", isChosen);
+      return row;
     });
+    // A row that stays where it is keeps the focus.
+    if (nodes.length !== this.body.childNodes.length || nodes.some((row, i) => row !== this.body.childNodes[i])) this.body.replaceChildren(...nodes);
   }
 
   turn(value) {
@@ -116,17 +116,25 @@ class Verdict {
       this.input.value = value;
       this.input.style.setProperty("--at", (value - low) / (high - low));
       this.reading.textContent = format(value);
-    } else if (part === "table") this.turnTable(value);
+    }
+    if (part === "table") {
+      this.turnTable(value);
+      return;
+    }
     const budget = budgets?.[Math.round((value - low) / step)];
     if (!budget) return;
     // Another split was asked about the budget that the server knows.
     this.denial = value === this.component.data.budget ? this.component.data.denial : "";
     this.sentences[0].classList.toggle("denied", Boolean(this.denial));
     this.sentences.forEach((line, i) => (line.textContent = budget.sentences[i] ?? ""));
-    this.choices.forEach((choice, i) => this.fill(choice, options[budget.choices[i]], budget.chances[i], budget.sureShares[i], value));
+    const { confirmations = [] } = this.component.data;
+    this.choices.forEach((choice, i) => {
+      const confirmation = value === this.component.data.budget ? confirmations[i] : null;
+      this.fill(choice, options[budget.choices[i]], budget.chances[i], budget.sureShares[i], value, confirmation);
+    });
   }
 
-  fill({ card, role, title, name, facts, squares, chance }, option, share, sureShare, value) {
+  fill({ card, role, title, name, facts, squares, chance, outcome }, option, share, sureShare, value, confirmation) {
     card.hidden = !option;
     if (!option) return;
     card.dataset.label = option.label;
@@ -142,6 +150,9 @@ class Verdict {
     squares.childNodes.forEach((square, i) => square.classList.toggle("kept", i < n));
     // An interval and a chance of the same percentage must not read as two claims on one number.
     chance.textContent = `chance to keep ${Number(value.toFixed(1))}% of ${this.component.data.metric}: ${n} in ${N_SQUARES}`;
+    outcome.hidden = !confirmation;
+    outcome.textContent = confirmation?.text ?? "";
+    outcome.title = confirmation?.help ?? "";
     squares.setAttribute("aria-label", chance.textContent);
     squares.title = `Coloured: in how many of ${N_SQUARES} samples of such queries it is expected to keep that`;
   }

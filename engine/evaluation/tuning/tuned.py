@@ -12,7 +12,7 @@ from engine.display import OneLine, describe_means
 from engine.evaluation import statistics
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, find_lower_share
-from engine.evaluation.decision import Decision, describe_confirmation, is_notable
+from engine.evaluation.decision import Decision, Option, describe_confirmation, is_notable
 from engine.evaluation.metrics import METRICS, map_values
 from engine.evaluation.paired import find_complete_queries, format_stage_call, short_names
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, correct_comparisons
@@ -76,8 +76,8 @@ class Candidate(OneLine):
 
 def _describe_choice(tuned: "Tuned") -> str:
     """Return what the representation of a choice says: the means on dev, the verdict of test, and the decoder."""
-    confirmed = {True: ", confirmed", False: ", not confirmed", None: ""}[tuned.is_confirmed]
-    return f"{describe_means(tuned.chosen.mean)} at k={tuned.k} on {tuned.dev}{confirmed}, {tuned.decoder.label}"
+    outcome = "" if tuned.is_confirmed is None else f", {_describe_confirmation(tuned)}"
+    return f"{describe_means(tuned.chosen.mean)} at k={tuned.k} on {tuned.dev}{outcome}, {tuned.decoder.label}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -143,8 +143,8 @@ class Tuned(OneLine):
         if self.test is None or self.stays or self.objective.aim == "knee":
             return None
         if self.decision is not None:
-            options = (self.decision.sure, self.decision.bet)
-            return next((option.confirmed for option in options if option and option.label == self.chosen.label), None)
+            option = _find_chosen_option(self)
+            return None if option is None else option.confirmed
         row = self.winner_gain
         return row is not None and row.significant and row.difference > 0
 
@@ -155,7 +155,7 @@ class Tuned(OneLine):
             return f"stays, as no other is sure to keep {100 * self.objective.share:g}% on {self.dev}"
         if self.test is None or self.is_confirmed is None:
             return f"measured on {self.dev} only" if self.test is None else f"measured on {self.test}"
-        return describe_confirmation(self.is_confirmed, *_find_gain_on_test(self), self.test)
+        return _describe_confirmation(self, self.test)
 
     @property
     def outcome(self) -> str:
@@ -258,11 +258,30 @@ def has_notable_gain(tuned: Tuned) -> bool:
     return is_notable(*_find_gain_on_test(tuned))
 
 
+def _find_chosen_option(tuned: Tuned) -> Option | None:
+    """Return what the decision says of the choice; None without a decision, and where the baseline stays."""
+    decision = tuned.decision
+    options = () if decision is None else (decision.sure, decision.bet)
+    return next((option for option in options if option and option.label == tuned.chosen.label), None)
+
+
+def is_choice_denied(tuned: Tuned) -> bool:
+    """Return True if test does not confirm the choice, unless that is a bet, which claims no more than its estimate."""
+    option = _find_chosen_option(tuned)
+    return tuned.is_confirmed is False if option is None else option.is_denied
+
+
+def _describe_confirmation(tuned: Tuned, split: str = "") -> str:
+    """Say what test says of the choice: "confirmed on test", or of a bet "held on test"; split: "" to leave it out."""
+    if (option := _find_chosen_option(tuned)) is not None:
+        return option.describe_confirmation(split)
+    return describe_confirmation(bool(tuned.is_confirmed), *_find_gain_on_test(tuned), split)
+
+
 def _find_gain_on_test(tuned: Tuned) -> tuple[float | None, float | None]:
     """Return the choice's gain on test as a share of the baseline's mean, and the lower end of its 95% interval."""
     if tuned.decision is not None:
-        options = (tuned.decision.sure, tuned.decision.bet)
-        option = next((option for option in options if option and option.label == tuned.chosen.label), None)
+        option = _find_chosen_option(tuned)
         return (None, None) if option is None else (option.confirmed_gain, option.confirmed_gain_low)
     row = tuned.winner_gain
     # Of a baseline without any of the metric there is no share.
@@ -390,7 +409,7 @@ def suggest_next_step(tuned: Tuned) -> str:
     if not tuned.several:
         return ""
     suggestions = _suggest_for_certainty(tuned) if tuned.stays else []
-    if not tuned.stays and tuned.is_confirmed is False:
+    if not tuned.stays and is_choice_denied(tuned):
         suggestions = _suggest_for_confirmation(tuned)
     return f"Next: {'; or '.join(suggestions)}." if suggestions else ""
 

@@ -219,11 +219,16 @@ def test_choices_and_footer_say_what_another_split_confirms(card):
 
 def test_headline_says_if_another_split_does_not_confirm_the_sure_setting(card):
     refuted = confirm(card, is_confirmed=False)
-    sentence = "Not confirmed on test: 93.4%, at least 91.2%"
-    assert texts(refuted)[:2] == [card.headline[0], f"{sentence}."] and texts(refuted).count(sentence) == 2
+    bound = "on test: 93.4%, at least 91.2%"
+    sentence, outcome = f"Not confirmed {bound}", f"Did not hold {bound}"
+    assert texts(refuted)[:2] == [card.headline[0], f"{sentence}."]
+    assert texts(refuted).count(sentence) == texts(refuted).count(outcome) == 1
     # A bet need not hold, so the headline does not change for it alone.
     half = replace(refuted, decision=replace(refuted.decision, sure=card.decision.sure))
-    assert texts(half)[:2] == list(card.headline) and texts(half).count(sentence) == 1
+    assert texts(half)[:2] == list(card.headline) and texts(half).count(sentence) == 0
+    bet = replace(refuted.decision.bet, has_held=True)
+    held = replace(refuted, decision=replace(refuted.decision, bet=bet))
+    assert texts(held).count(f"Held {bound}") == 1
 
 
 @pytest.mark.parametrize(

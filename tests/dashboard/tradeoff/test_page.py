@@ -547,7 +547,8 @@ def test_all_settings_are_listed_against_the_baseline():
     app = measured(**{"tradeoff.view": "All settings"})
     table = pages.first_table(app, "Decoder")
     assert len(table) == N_SETTINGS and "Top-k" in table["Decoder"][0]
-    assert f"{N_SETTINGS - 1} settings vs Top-k, ILAD@10: " in pages.texts(app) and "Holm" in helps(app)
+    comparison = f"{N_SETTINGS - 1} settings vs Top-k, ILAD@10, on {demo_counts()['dev']} common queries: "
+    assert comparison in pages.texts(app) and "Holm" in helps(app)
     assert table["Δ Diversity (ILAD) (95% CI)"][1].startswith("+0.") and table["Δ Diversity (ILAD) (95% CI)"][
         1
     ].endswith("↑")

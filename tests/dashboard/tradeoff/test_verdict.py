@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 import engine
-from dashboard.charts.verdict_data import list_headlines
+from dashboard.charts.frontier import list_budgets
+from dashboard.charts.verdict_data import format_sure_share, list_headlines
 from dashboard.tradeoff import verdict
 from engine.evaluation.decide import estimate_options
 from engine.evaluation.decision import SURE_CHANCE, list_best_options
@@ -35,7 +36,7 @@ def test_best_of_a_decoder_is_its_largest_sure_gain_or_else_what_most_likely_kee
         gaining = [each for each in options if each.decoder.select.spec.name == name and each.gain > 0]
         sure = [each for each in gaining if each.chance >= SURE_CHANCE]
         if sure:
-            assert option.gain == max(each.gain for each in sure)
+            assert option.gain == pytest.approx(max(each.gain for each in sure))
         else:
             assert option.chance == max(each.chance for each in gaining)
     assert {option.chance >= SURE_CHANCE for option in best.values()} == {True, False}
@@ -137,9 +138,44 @@ def test_table_calls_no_setting_sure_of_which_too_few_documents_are_judged(monke
     monkeypatch.setattr(verdict.vendor, "draw_view", lambda *arguments: drawn.append(arguments[2]))
     verdict.draw_best(frontier(cells, "ilad", "recall"), decision, estimates)
     titles = [column["title"] for column in drawn[0]["columns"]]
-    rows = {row["cells"][0]: dict(zip(titles, row["cells"], strict=True)) for row in drawn[0]["rows"]}
-    certainty = {name: row["Keeps 90%"] for name, row in rows.items()}
-    assert list(certainty.items()) == [("Max-sum · θ 0.8", "sure"), ("VRSD", "too few judged")]
+    rows = drawn[0]["budgets"][20]
+    named = [(drawn[0]["options"][number]["cells"][0], text, is_chosen) for number, text, is_chosen in rows]
+    assert named == [("Max-sum · θ 0.8", "sure", True), ("VRSD", "too few judged", False)]
+    assert titles[drawn[0]["certainty"]] == "Keeps 90%"
     assert (
         "documents without a judgement for and against it" in drawn[0]["columns"][titles.index("Recall kept")]["help"]
     )
+
+
+def test_table_of_every_budget_has_the_choices_of_its_decision_and_the_confirmed_one_first():
+    cells = [
+        cell("top_k", {"recall": recalls(0), "ilad": [0.4] * 200}),
+        *(
+            cell("mmr", {"recall": recalls(0) * (1 - loss), "ilad": [0.4 * (1 + gain)] * 200}, relevance_weight=weight)
+            for weight, gain, loss in ((0.9, 0.1, 0.01), (0.7, 0.3, 0.06), (0.5, 0.6, 0.12))
+        ),
+        cell("vrsd", {"recall": recalls(0) * 0.96, "ilad": [0.56] * 200}),
+    ]
+    estimates, curves = estimate_options(cells, baseline=cells[0]), frontier(cells, "ilad", "recall")
+    modest = next(option for option in estimates.decide(0.9).options if option.gain == pytest.approx(0.1))
+    other = [replace(one, split="test") for one in cells]
+    decision = estimates.decide(0.9, other, pinned=modest.label)
+    data, seen = verdict.build_table_data(curves, decision, estimates, modest.label), set()
+    for share, rows in zip(list_budgets(), data["budgets"], strict=True):
+        at_budget = decision if share == decision.keep else estimates.decide(share)
+        labels = [data["options"][number]["label"] for number, _, _ in rows]
+        chosen = {option.label for option in (at_budget.sure, at_budget.bet) if option is not None}
+        assert {label for label, (_, _, is_chosen) in zip(labels, rows, strict=True) if is_chosen} == chosen & set(
+            labels
+        )
+        assert len(labels) == 2 and (at_budget.sure is None or labels[0] == at_budget.sure.label)
+        for label, (number, text, _) in zip(labels, rows, strict=True):
+            option = estimates.build_option(estimates.position_of[label], share)
+            bound = data["options"][number]["cells"][2].split("at least ")[1]
+            assert bound == format_sure_share(option).removeprefix("at least ")
+            if share != decision.keep:
+                assert text == ("sure" if option.is_sure else f"{round(100 * option.chance)} in 100")
+        seen.add(tuple(labels))
+    assert len(seen) > 3
+    first = data["budgets"][20][0]
+    assert data["options"][first[0]]["label"] == modest.label and first[1:] == ["sure,\nconfirmed on test", True]

@@ -5,9 +5,11 @@ import pytest
 from scipy.stats import t as student
 
 from engine.evaluation.choice_calibration import (
+    BUDGETS,
     KEPT_TARGET,
     MAX_EXCESS,
     MAX_SHIFT,
+    N_NEIGHBOURS,
     N_SAMPLES,
     SAMPLE_FACTOR,
     SCORE_STEP,
@@ -35,7 +37,7 @@ def calibrate_all(changes, gains):
     """Estimate losses and calibrate for KEEP; no setting is left out."""
     losses = estimate_losses(changes, gains)
     samples = SampledSettings.sort(*resample(changes, gains), np.zeros(len(gains), dtype=bool))
-    return losses, calibrate(samples, losses, KEEP)
+    return losses, calibrate(samples, losses).at(KEEP)
 
 
 def draw_changes(losses, n_queries=60, spread=0.25, seed=0):
@@ -49,7 +51,8 @@ def draw_changes(losses, n_queries=60, spread=0.25, seed=0):
 def test_chances_rise_with_scores_and_meet_both_thresholds(scale, shift, degrees):
     calibration = Calibration(scale, shift)
     sure_score, bet_score = student.ppf(SURE_CHANCE, degrees), student.ppf(BET_CHANCE, degrees)
-    thresholds = np.array([bet_score + shift, sure_score]) / scale
+    # Scores below 0 are not scaled.
+    thresholds = np.array([bet_score + shift, sure_score]) / [scale if bet_score + shift > 0 else 1, scale]
     assert calibration.to_chances(thresholds, degrees) == pytest.approx([BET_CHANCE, SURE_CHANCE], abs=1e-12)
     chances = calibration.to_chances(np.linspace(-8, 12, 2001), degrees)
     assert (np.diff(chances) >= -1e-15).all() and np.diff(chances).max() < 0.03
@@ -79,54 +82,107 @@ def test_many_equal_noisy_settings_need_a_scale_and_one_clear_setting_none():
     assert of_many.scale < 0.8 and of_one == PLAIN
 
 
-def calibrate_slowly(means, gains, losses, keep):
-    """Return scale and shift by plain loops over samples, each sorted by its gains."""
+def choose_slowly(means, gains, losses, keep, threshold):
+    """Return each sample's choice as (setting, its score, True if it holds), None for none."""
+    choices = []
+    for sample_means, sample_gains in zip(means, gains, strict=True):
+        best = None
+        for setting, gain in enumerate(sample_gains):
+            score = (sample_means[setting] + 1 - keep) / losses.std_error[setting]
+            if gain > 0 and score >= threshold and (best is None or gain > best[0]):
+                best = gain, (setting, score, losses.mean[setting] >= keep - 1)
+        choices.append(best and best[1])
+    return choices
+
+
+def pool_rising(values, weights):
+    """Pool neighbours that fall, each by its weight; those without one lie on the lines between the others."""
+    blocks = []
+    weighed = [(budget, *pair) for budget, *pair in zip(BUDGETS, values, weights, strict=True) if pair[1] > 0]
+    for _, value, weight in weighed:
+        blocks.append([value, weight, 1])
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            (first, first_weight, first_size), (last, last_weight, last_size) = blocks[-2:]
+            total = first_weight + last_weight
+            blocks[-2:] = [[(first * first_weight + last * last_weight) / total, total, first_size + last_size]]
+    fitted = [value for value, _, size in blocks for _ in range(size)]
+    return np.interp(BUDGETS, [budget for budget, _, _ in weighed], fitted)
+
+
+def find_first(is_good, steps, highest):
+    """Return the first step that is good for each budget, and `highest` without one."""
+    return [next((step for step in steps if is_good(number, step)), highest) for number in range(len(BUDGETS))]
+
+
+def calibrate_slowly(means, gains, losses):
+    """Return thresholds and shifts of all budgets by plain loops over samples."""
     degrees = losses.degrees
     sure_score, least_score = student.ppf([SURE_CHANCE, BET_CHANCE], degrees)
+    near = [range(max(0, b - N_NEIGHBOURS), min(len(BUDGETS), b + N_NEIGHBOURS + 1)) for b in range(len(BUDGETS))]
+    weights, missed = [], {}
+    for number, keep in enumerate(BUDGETS):
+        settings = [c and c[0] for c in choose_slowly(means, gains, losses, keep, sure_score)]
+        weights.append(1 - max(settings.count(setting) for setting in settings) / len(settings))
+        for excess in np.arange(0, MAX_EXCESS, SCORE_STEP):
+            chosen = choose_slowly(means, gains, losses, keep, sure_score + excess)
+            missed[number, excess] = np.mean([c is not None and not c[2] for c in chosen])
 
-    def choose_in_samples(threshold):
-        chosen = []
-        for sample_means, sample_gains in zip(means, gains, strict=True):
-            best = None
-            for setting, gain in enumerate(sample_gains):
-                score = (sample_means[setting] + 1 - keep) / losses.std_error[setting]
-                if gain > 0 and score >= threshold and (best is None or gain > best[0]):
-                    best = gain, score, losses.mean[setting] >= keep - 1
-            chosen.append(best)
-        return chosen
+    def is_safe(number, excess):
+        total = sum(weights[n] for n in near[number])
+        return sum(weights[n] * missed[n, excess] for n in near[number]) <= (1 - KEPT_TARGET) * total + 1e-9
 
-    threshold = sure_score
-    while threshold < sure_score + MAX_EXCESS:
-        kept = [best is None or best[2] for best in choose_in_samples(threshold)]
-        if np.mean(kept) >= KEPT_TARGET:
-            break
-        threshold += SCORE_STEP
-    scale, shift = sure_score / (sure_score + SAMPLE_FACTOR * (threshold - sure_score)), 0.0
-    while shift < MAX_SHIFT:
-        chosen = [best for best in choose_in_samples((least_score + shift) / scale) if best is not None]
-        if not chosen:
-            break
-        said = Calibration(scale, shift).to_chances(np.array([best[1] for best in chosen]), degrees)
-        if said.mean() <= np.mean([best[2] for best in chosen]):
-            break
-        shift += SHIFT_STEP
-    return scale, SAMPLE_FACTOR * shift
+    excesses = find_first(is_safe, np.arange(0, MAX_EXCESS, SCORE_STEP), MAX_EXCESS)
+    thresholds = sure_score + SAMPLE_FACTOR * pool_rising(excesses, weights)
+    proud, n_bets = {}, []
+    for number, keep in enumerate(BUDGETS):
+        scale = sure_score / thresholds[number]
+        for shift in np.arange(0, MAX_SHIFT, SHIFT_STEP):
+            least = least_score + shift
+            chosen = choose_slowly(means, gains, losses, keep, least / scale if least > 0 else least)
+            bets = [c for c in chosen if c is not None and scale * c[1] < sure_score]
+            n_bets += [len(bets)] if shift == 0 else []
+            said = Calibration(scale, shift).to_chances(np.array([c[1] for c in bets]), degrees).sum()
+            proud[number, shift] = said - sum(c[2] for c in bets)
+    shifts = find_first(
+        lambda number, shift: sum(proud[n, shift] for n in near[number]) <= 1e-9,
+        np.arange(0, MAX_SHIFT, SHIFT_STEP), MAX_SHIFT,
+    )  # fmt: skip
+    return thresholds, SAMPLE_FACTOR * pool_rising(shifts, n_bets)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_calibration_equals_a_plain_loop(seed):
+@pytest.mark.parametrize("seed", range(2))
+def test_calibration_equals_a_plain_loop(seed, monkeypatch):
+    # Few samples at few budgets, for a loop in plain Python.
+    monkeypatch.setitem(globals(), "N_SAMPLES", 40)
+    few = np.linspace(0.86, 1.02, 5)
+    monkeypatch.setitem(globals(), "BUDGETS", few)
+    monkeypatch.setattr("engine.evaluation.choice_calibration.BUDGETS", few)
     rng = np.random.default_rng(seed)
-    gains = rng.uniform(-0.05, 0.5, 14)
-    changes = draw_changes(rng.uniform(0.04, 0.07, 14), n_queries=40, spread=0.2, seed=seed)
+    gains = rng.uniform(-0.05, 0.5, 30)
+    changes = draw_changes(rng.uniform(0.04, 0.08, 30), n_queries=40, spread=0.2, seed=seed)
     losses = estimate_losses(changes, gains)
     means, _ = resample(changes, gains)
     # Gains differ from sample to sample too.
     sampled_gains = gains + rng.normal(0, 0.05, means.shape)
-    calibration = calibrate(SampledSettings.sort(means, sampled_gains, np.zeros(14, dtype=bool)), losses, KEEP)
-    scale, shift = calibrate_slowly(means, sampled_gains, losses, KEEP)
-    assert (calibration.scale, calibration.shift) == pytest.approx((scale, shift))
-    assert 0 < calibration.scale <= 1 and 0 <= calibration.shift <= SAMPLE_FACTOR * (MAX_SHIFT + SHIFT_STEP)
-    assert (calibration.scale, calibration.shift) != (1.0, 0.0)
+    calibrations = calibrate(SampledSettings.sort(means, sampled_gains, np.zeros(30, dtype=bool)), losses)
+    thresholds, shifts = calibrate_slowly(means, sampled_gains, losses)
+    assert calibrations.thresholds == pytest.approx(thresholds) and calibrations.shifts == pytest.approx(shifts)
+    assert thresholds[-1] > student.ppf(SURE_CHANCE, losses.degrees) and shifts[-1] > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_chance_rises_with_the_share_that_is_to_be_kept(seed):
+    rng = np.random.default_rng(seed)
+    n_settings = int(rng.integers(1, 60))
+    gains, losses = rng.uniform(0.01, 0.5, n_settings), rng.uniform(-0.05, 0.3, n_settings)
+    changes = draw_changes(losses, n_queries=int(rng.integers(8, 80)), spread=rng.uniform(0.01, 0.4), seed=seed)
+    # A setting that never changes anything has no error to go by.
+    changes[:, 0] = 0.0
+    losses, samples = estimate_losses(changes, gains), resample(changes, gains)
+    calibrations = calibrate(SampledSettings.sort(*samples, np.zeros(n_settings, dtype=bool)), losses)
+    budgets = np.linspace(0, 1.05, 211)
+    chances = np.array([calibrations.at(b).to_chances(losses.score(losses.mean, b), losses.degrees) for b in budgets])
+    assert (np.diff(chances, axis=0) <= 1e-12).all() and (chances[0] > 0.9).any() and (chances[-1] < 0.1).any()
 
 
 def test_no_setting_needs_no_calibration():
@@ -140,10 +196,10 @@ def test_settings_that_are_left_out_change_nothing():
     losses = estimate_losses(changes, gains)
     means, sampled_gains = resample(changes, gains)
     is_left_out = np.arange(20) != 4
-    calibration = calibrate(SampledSettings.sort(means, sampled_gains, is_left_out), losses, KEEP)
+    calibration = calibrate(SampledSettings.sort(means, sampled_gains, is_left_out), losses).at(KEEP)
     alone = LossEstimate(mean=losses.mean[[4]], std_error=losses.std_error[[4]], degrees=losses.degrees)
     single = SampledSettings.sort(means[:, [4]], sampled_gains[:, [4]], np.zeros(1, dtype=bool))
-    assert calibration == calibrate(single, alone, KEEP)
+    assert calibration == calibrate(single, alone).at(KEEP)
 
 
 @pytest.mark.parametrize(

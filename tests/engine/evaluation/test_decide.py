@@ -11,7 +11,7 @@ from scipy import stats
 import engine
 from engine import DataError, Embeddings, ParamError, Qrels, Space, decide
 from engine.evaluation.decide import BET_CHANCE, SURE_CHANCE, estimate_options, find_lower_share
-from engine.evaluation.decision import find_best
+from engine.evaluation.decision import find_best, list_best_options, summarise_confirmation
 from engine.evaluation.frontier import TIME_AXIS
 from engine.evaluation.sweep.cell import decoder_from_json
 from engine.evaluation.sweep.store import Store
@@ -250,6 +250,25 @@ def test_choice_that_the_other_split_denies_is_not_called_sure(gain, loss, end):
     assert "be sure to keep" not in str(decision)
 
 
+@pytest.mark.parametrize(
+    ("loss", "spread", "outcome", "is_denied"),
+    [(0.04, 0.4, "held", False), (0.1, 0.1, "did not hold", True), (0.01, 0.01, "confirmed", False)],
+)
+def test_bet_that_keeps_the_share_on_the_other_split_has_held(loss, spread, outcome, is_denied):
+    """A bet claims no bound, and was called "not confirmed" for the want of one."""
+    chosen = [BASE, cell("vrsd", make_values(0.3, 0.04, 0.4))]
+    other = [replace(BASE, split="dev"), cell("vrsd", make_values(0.25, loss, spread, seed=8), split="dev")]
+    decision = decide(chosen, confirm=other)
+    bet = decision.bet
+    assert decision.sure is None and bet.confirmation == outcome and bet.is_denied == is_denied
+    assert bet.describe_confirmation("dev") == f"{outcome} on dev"
+    assert decision.sentences[1].endswith("; on dev it did not hold." if is_denied else "; on dev it held.")
+    (sentence,) = decision.confirmations
+    assert sentence in decision.sentences and sentence.endswith(f": {outcome}.")
+    bound = f"{bet.confirmed_share:.1%}, at least {bet.confirmed_low:.1%}"
+    assert summarise_confirmation(bet, "dev") == f"dev: +25% (95% CI +25% to +25%), keeps {bound}, {outcome}"
+
+
 def test_confirmation_without_spread_follows_the_rule_of_three():
     """No loss on 200 queries: a loss of everything on a share 1 − s of all would be unseen with probability s²⁰⁰."""
     chosen = [BASE, cell("vrsd", make_values(0.24, 0.01, 0.02))]
@@ -260,20 +279,51 @@ def test_confirmation_without_spread_follows_the_rule_of_three():
         assert option.confirmed is is_confirmed
 
 
-def test_sure_share_inverts_chance():
-    """As a budget's scores are calibrated, a setting has just the chance of a sure one at its sure share."""
+def make_noisy():
+    """Settings that lose a little too much: some look good by chance, so scores have to be scaled."""
     points = [BASE, *make_weights()]
-    # Noisy settings that lose a little too much: some look good by chance, so scores have to be scaled.
-    for seed in range(8):
-        values = make_values(0.6 + 0.02 * seed, 0.06, 0.6, seed=5 + seed)
-        points.append(cell("mmr", values, relevance_weight=0.4 - 0.05 * seed))
-    estimates = estimate_options(points)
-    calibration, degrees = estimates.calibrate(0.95), N_QUERIES - 1
-    assert calibration.scale < 1
-    for option in estimates.decide(0.95).options:
-        position = estimates.position_of[option.label]
-        score = estimates.losses.score(estimates.losses.mean, option.sure_share)[position]
-        assert calibration.to_chances(score, degrees) == pytest.approx(SURE_CHANCE, abs=1e-9)
+    for seed in range(40):
+        values = make_values(0.6 + 0.01 * seed, 0.03 + 0.001 * seed, 0.6, seed=5 + seed)
+        points.append(cell("mmr", values, relevance_weight=0.4 - 0.01 * seed))
+    return points
+
+
+def test_bound_is_one_for_all_budgets_and_a_setting_is_sure_just_up_to_it():
+    estimates = estimate_options(make_noisy())
+    assert estimates.calibrate(0.95).scale < 1
+    bounds = {option.label: option.sure_share for option in estimates.decide(0.95).options}
+    assert len(set(bounds.values())) > 10
+    for keep in (0.8, 0.86, 0.935, 0.95, 1.0):
+        for option in estimates.decide(keep).options:
+            assert option.sure_share == bounds[option.label] and option.is_sure == (option.sure_share >= keep)
+    for label, bound in bounds.items():
+        position = estimates.position_of[label]
+        assert estimates.find_chances(bound)[position] == pytest.approx(SURE_CHANCE, abs=1e-9)
+        below, above = (estimates.find_chances(bound + step)[position] for step in (-1e-6, 1e-6))
+        assert below >= SURE_CHANCE > above
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        # name: gain, loss, change of nDCG
+        ({"vrsd": (0.24, 0.02, -0.05), "max_sum": (0.235, 0.01, -0.05)}, "max_sum"),
+        ({"vrsd": (0.24, 0.01, -0.05), "max_sum": (0.235, 0.01, -0.01)}, "max_sum"),
+        ({"vrsd": (0.24, 0.01, -0.01), "max_sum": (0.235, 0.01, -0.01)}, "vrsd"),
+        ({"vrsd": (0.24, 0.02, -0.05), "max_sum": (0.225, 0.0, 0.0)}, "vrsd"),
+        # Of a small gain a percentage point would be half.
+        ({"vrsd": (0.02, 0.02, -0.05), "max_sum": (0.012, 0.01, 0.0)}, "vrsd"),
+    ],
+)
+def test_of_sure_settings_that_gain_alike_the_safest_is_taken(settings, expected):
+    points = [replace(BASE, values=BASE.values | {"ndcg": np.full(N_QUERIES, 0.5)})]
+    for name, (gain, loss, change) in settings.items():
+        values = make_values(gain, loss, 0.02, seed=3)
+        points.append(cell(name, values | {"ndcg": np.full(N_QUERIES, 0.5 * (1 + change))}))
+    decision = decide(points)
+    assert decision.sure.decoder.select.spec.name == expected and decision.bet is None
+    assert decision.sure.other_change == pytest.approx(settings[expected][2])
+    assert find_best(decision.options).label == decision.sure.label
 
 
 def test_choices_of_any_budget_equal_decide_and_brute_force():
@@ -290,6 +340,12 @@ def test_choices_of_any_budget_equal_decide_and_brute_force():
             best = max(passing, key=lambda option: (round(option.gain, 9), option.chance), default=None)
             expected.append(best and best.label)
         expected[1] = None if expected[1] == expected[0] else expected[1]
+        assert [estimates.aligned.cells[1 + position].label for position in estimates.find_best_positions(keep)] == [
+            option.label
+            for option in sorted(
+                list_best_options(decision.options), key=lambda o: (o.label != expected[0], not o.is_sure, -o.gain)
+            )
+        ]
         chosen = [None if position is None else labels[position] for position in estimates.find_choices(keep)]
         assert chosen == expected == [option and option.label for option in (decision.sure, decision.bet)]
         nearest = max(decision.options, key=lambda option: (option.chance, option.gain))

@@ -327,10 +327,8 @@ def test_sentences_by_hand():
     )
     assert tie_sentence == "MMR · λ 0.5 and Top-k have the same Recall@10 on all 120 queries."
     assert re.match(r"MMR · λ 0\.1: −0\.\d{3} Recall@10 vs Top-k \(95% CI −0\.\d{3} to −0\.\d{3}, p", loss_sentence)
-    assert (
-        summarize_comparisons(rows)
-        == "3 settings vs Top-k, Recall@10: 1 better · 1 no significant difference · 1 worse"
-    )
+    counts = "1 better · 1 no significant difference · 1 worse"
+    assert summarize_comparisons(rows) == f"3 settings vs Top-k, Recall@10, on 120 common queries: {counts}"
     assert summarize_comparisons([]) == "Nothing was compared."
 
 
