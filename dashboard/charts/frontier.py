@@ -52,7 +52,7 @@ VEIL_OPACITY, STRIP_OPACITY = 0.05, 0.9
 """Opacity of the area below the budget, the smallest y that a setting must keep, and of the two choices' whiskers."""
 SEGMENTS = 20
 """Pieces of an exact curve that have a width of their own."""
-MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY, MIN_DARK_OPACITY = 1.25, 5.0, 0.2, 0.55
+MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY, MIN_DARK_OPACITY = 1.0, 2.0, 0.2, 0.55
 """A line's width in pixels and its opacity, at a chance of 0, and the width that a chance of 1 adds. On a dark page a
 colour that is as pale as on a light one cannot be told from the ground."""
 UNKNOWN_OPACITY = 0.7

@@ -24,8 +24,8 @@ export const STYLE = `
 .frontier-level:focus-visible span { outline: 2px solid var(--st-primary-color); }
 `;
 const KEY_PAUSE_MS = 400; // after the last key, before the level is reported
-const MIN_WIDTH = 1.25, WIDTH_RANGE = 5; // as dashboard/charts/frontier.py draws them
-const EMPHASIS_PX = 3; // added to the lines of a decoder that is pointed at in a table
+const MIN_WIDTH = 1, WIDTH_RANGE = 2; // as dashboard/charts/frontier.py draws them
+const EMPHASIS_PX = 2; // added to the lines of a decoder that is pointed at in a table
 const MIN_UNSEEN_CHANCE = 0.5; // as engine/evaluation/loss_model.py has it
 const ROLES = ["sure", "bet"];
 const LABEL_GAP_PX = 14, LABEL_PX = 18; // from a mark to its name, and the height of one
