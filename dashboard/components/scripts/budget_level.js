@@ -201,7 +201,8 @@ export class BudgetLevel {
     this.marks.forEach((mark, i) => this.placeMark(mark, options[i], shown));
     if (!this.level) return;
     const text = this.level.label.replace("{}", `${Number(this.value.toFixed(1))}%`);
-    this.slider.firstChild.textContent = text;
+    // In the first of several panels the full sentence would cover its curve.
+    this.slider.firstChild.textContent = frames.length > 1 ? text.split(" of ")[0] : text;
     const { low, high } = this.level;
     for (const [name, value] of Object.entries({ valuenow: this.value, valuemin: low, valuemax: high, valuetext: text }))
       this.slider.setAttribute(`aria-${name}`, value);
@@ -265,7 +266,9 @@ export class BudgetLevel {
   }
 
   labelBoxes() {
-    return this.marks.filter(({ label }) => label.style.display !== "none").map(({ label }) => label.getBoundingClientRect());
+    const tag = this.slider && this.panels[0]?.handle.style.display !== "none" ? [this.slider.firstChild] : [];
+    const labels = this.marks.map(({ label }) => label).filter((label) => label.style.display !== "none");
+    return [...labels, ...tag].map((node) => node.getBoundingClientRect());
   }
 
   lineHeights() {
