@@ -912,9 +912,8 @@ def _list_text_boxes(chart: FrontierChart) -> list[Box]:
         text = f"keep ≥ {percent(chart.share or 0)} of {chart.base.name}'s {title_of(chart.frontier.y)}"
         _, y = chart.view.to_pixels((chart.view.x[0], chart.floor))
         width = CHARACTER_PX * len(text) + 16
-        # The page has it at the left, pictures that nobody drags at the right.
-        left = 0.0 if chart.has_handles else PLOT_PX[0] - width
-        boxes.append((left, left + width, y - 20, y))
+        # At the right end, where the curves are below the budget already.
+        boxes.append((PLOT_PX[0] - width, float(PLOT_PX[0]), y - 20, y))
     choices = () if chart.decision is None or not chart.relative else (chart.decision.sure, chart.decision.bet)
     for role, option in zip(("sure", "bet"), choices, strict=False):
         if option is not None:

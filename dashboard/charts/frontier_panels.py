@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dashboard.charts.figure import apply_layout, escape, new_grid, read_column
@@ -92,17 +93,26 @@ def plot_panels(chart: FrontierChart) -> Figure:
     figure.update_xaxes(range=list(chart.view.x), nticks=4, type="log" if chart.frontier.x == TIME_AXIS else "linear")
     figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=4)
     figure.update_annotations(font={"size": 13, "color": chart.ink})
-    # The first annotations are the panels' titles, each in the colour of its curve; names of choices follow.
-    for name, title in zip(by_method, figure.layout.annotations, strict=False):
-        title.font.color = mix_with_ink(method_style(name).colour(chart.dark), chart.ink, INK_SHARE)
-    if chosen in axes:
-        number, frame_colour = axes[chosen], method_style(chosen).colour(chart.dark)
-        place = {"xref": f"x{number} domain", "yref": f"y{number} domain", "x0": 0, "x1": 1, "y0": 0, "y1": 1}
-        figure.add_shape(type="rect", name=CHOSEN_SHAPE, line={"color": frame_colour, "width": 2}, **place)
+    _colour_titles(figure, chart, axes)
     revision = f"panels {chart.frontier.x} {chart.frontier.y} {chart.whole}"
     _title_axes(figure, chart, len(by_method), n_columns)
     meta = {"panels": list(by_method)} | build_controls(chart)
     return apply_layout(figure, height=40 + PANEL_PX * n_rows, uirevision=revision, meta=meta)
+
+
+def _colour_titles(figure: Figure, chart: FrontierChart, axes: Mapping[str, str]) -> None:
+    """Give each panel's title its decoder's colour, and the chosen decoder's panel a frame.
+
+    axes: method → number of the axes of its panel, in the order of the panels
+    """
+    # The first annotations are the panels' titles, each in the colour of its curve; names of choices follow.
+    for name, title in zip(axes, figure.layout.annotations, strict=False):
+        title.font.color = mix_with_ink(method_style(name).colour(chart.dark), chart.ink, INK_SHARE)
+    chosen = find_chosen(chart)
+    if chosen is not None and chosen in axes:
+        number, frame_colour = axes[chosen], method_style(chosen).colour(chart.dark)
+        place = {"xref": f"x{number} domain", "yref": f"y{number} domain", "x0": 0, "x1": 1, "y0": 0, "y1": 1}
+        figure.add_shape(type="rect", name=CHOSEN_SHAPE, line={"color": frame_colour, "width": 2}, **place)
 
 
 def find_chosen(chart: FrontierChart) -> str | None:

@@ -95,7 +95,7 @@ TRADEOFF_CSS = f"""<style>@media (max-width: 1200px) {{
 .st-key-{CONTROLS} :is([data-testid=stLayoutWrapper], [data-testid=stElementContainer]):has(> style) {{display: none}}
 [data-testid=stLayoutWrapper]:has(> .st-key-{SWITCHES}-over) {{position: absolute; z-index: 1; margin-top: -.625rem}}
 body:has(.st-key-{verdict.KEY} :is(button, [data-testid=stTooltipHoverTarget]):is(:hover, :focus-visible))
-  [data-baseweb=popover]:has([data-testid=stTooltipContent]) {{translate: 0 calc(100% + 3.25rem)}}
+  div:has(> [data-testid=stTooltipContent]) {{translate: 0 calc(100% + 3.25rem)}}
 @media (max-width: 640px) {{
   .st-key-{CONTROLS} [data-testid=stPopover] button :is(p, [data-testid=stMarkdownContainer]) {{position: absolute;
     width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}}
@@ -169,9 +169,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     if paired is not None:
         sweep = _add_model(sweep, paired)
     if paired is not None or not with_passages:
-        judges_text = describe_unused(loaded, settings.JUDGES_KEY) if paired is None else describe_judges(paired)
-        if judges_text:
-            st.caption(judges_text)
+        _draw_judges_caption(loaded, paired)
     trained.warn_of_leakage(loaded, sweep.queries)
     draw_own_documents(loaded, sweep.queries)
     with axes:
@@ -183,6 +181,13 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
         estimate_all=partial(_estimate_all_decoders, sweep, scorers, values, _get_depth(question)),
     )  # fmt: skip
     _draw_board(board)
+
+
+def _draw_judges_caption(loaded: Loaded, paired: PairedJudgements | None) -> None:
+    """Say whose judgements count, a model's beside people's or people's alone, where there is something to say."""
+    judges_text = describe_unused(loaded, settings.JUDGES_KEY) if paired is None else describe_judges(paired)
+    if judges_text:
+        st.caption(judges_text)
 
 
 def _leave_if_asked() -> None:

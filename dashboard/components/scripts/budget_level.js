@@ -17,7 +17,7 @@ export const STYLE = `
   pointer-events: none; color: var(--st-text-color, #222);
   background: color-mix(in srgb, var(--st-background-color, #fff) 75%, transparent); }
 .frontier-level { position: absolute; height: 12px; margin-top: -6px; cursor: ns-resize; touch-action: none; }
-.frontier-level span { position: absolute; left: 4px; bottom: -12px; padding: 0 6px; font-size: 12px; line-height: 18px;
+.frontier-level span { position: absolute; right: 4px; bottom: -12px; padding: 0 6px; font-size: 12px; line-height: 18px;
   border-radius: 9px; white-space: nowrap; background: var(--st-text-color, #222);
   color: var(--st-background-color, #fff); }
 .frontier-level:focus-visible { outline: none; }
