@@ -597,14 +597,17 @@ def _draw_results(board: _Board) -> None:
         st.rerun()
     cells = sweeps.find_cells(board.sweep)
     if not cells.points:
-        skeleton.draw_boxes(skeleton.TRADEOFF_ROWS)
+        # Before the first setting is measured; what nobody has started has no place yet.
+        if cells.running:
+            skeleton.draw_boxes(skeleton.TRADEOFF_ROWS)
         return
     body = st.container()
     # Estimating takes a second in a new session: what comes has its place until then, below, where it leaves no gap.
     parts = f".st-key-{verdict.KEY}, .st-key-{BOARD}"
-    skeleton.draw_first(BOARD, skeleton.TRADEOFF_ROWS, parts, "Estimating what each setting keeps")
+    slot = skeleton.draw_first(BOARD, skeleton.TRADEOFF_ROWS, parts, "Estimating what each setting keeps")
     with body:
         _draw_cells(board, cells)
+    slot.empty()
 
 
 def _draw_cells(board: _Board, cells: Cells) -> None:
@@ -1018,10 +1021,11 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
     file = f"frontier-{points.x}-{points.y}"
     key = "tradeoff.panels.chart" if as_panels else "tradeoff.frontier"
     chart_place, chart_class = st.container(), key.replace(".", "-")
-    skeleton.draw_first(chart_class, CHART_ROWS, f".st-key-{chart_class}")
+    slot = skeleton.draw_first(chart_class, CHART_ROWS, f".st-key-{chart_class}")
     figure = plot_panels(chart) if as_panels else plot_frontier(chart)
     with chart_place:
         picked = plot(figure, key, file=file, label=chart_label, on_adjust=on_drag)
+    slot.empty()
     n_available = len(_get_labelled(loaded)[2])
     caption, details = _describe_chart(results, n_available, chart)
     st.caption(caption, help=details)

@@ -39,9 +39,9 @@ def format_skeleton(rows: Rows, css: str = "", text: str = "") -> str:
     return f'{SKELETON_CSS}{css}</style><div class="frontier-skeleton" aria-hidden="true">{line}{boxes}</div>'
 
 
-def draw_boxes(rows: Rows, text: str = "") -> None:
-    """Draw grey boxes, here and now; text: says above them what is being computed."""
-    st.html(format_skeleton(rows, text=text))
+def draw_boxes(rows: Rows) -> None:
+    """Draw grey boxes, here and now."""
+    st.html(format_skeleton(rows))
 
 
 def draw_until(
