@@ -14,12 +14,14 @@ st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
 # Popovers and dialogs lie outside of the part that has the theme's scheme, which light-dark() asks for.
 # Share stands at the right end of the header on every page, whatever stands between.
 # On a narrow screen the navigation is one button: the page's name stands beside it.
+# A table's tool bar is below it: Streamlit has it above, where it lies over controls, or over the table's header.
 # On a phone the tool bars of charts and tables would lie over the words beside them.
 # Streamlit's own CSV of a table is made in the browser, where texts that a spreadsheet takes for formulas stay live.
 APP_CSS = """<style>
 .stMainBlockContainer {padding: 3.75rem 2rem 2rem}
 .stMainBlockContainer > [data-testid=stVerticalBlock] {gap: .375rem}
 [data-testid=stElementToolbarButton]:has([aria-label="Download as CSV"]) {display: none}
+[data-testid=stElementToolbar] {top: 100% !important}
 :is([data-testid=stPopoverBody], [role=dialog]) {color-scheme: light dark}
 [data-testid=stCaptionContainer] {color: inherit; opacity: .78}
 [data-testid=stCaptionContainer] code {font-size: .8125rem}

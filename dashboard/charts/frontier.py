@@ -24,7 +24,17 @@ from dashboard.charts.figure import (
     read_column,
     time_axis,
 )
-from dashboard.charts.frontier_layout import PLOT_PX, Place, Window, compute_window, place_labels, trace_envelope
+from dashboard.charts.frontier_layout import (
+    CHARACTER_PX,
+    PLOT_PX,
+    Box,
+    Place,
+    Window,
+    compute_window,
+    needs_leader,
+    place_labels,
+    trace_envelope,
+)
 from dashboard.charts.palette import DASHES, GREY, GROUNDS, INK, method_style, mix_with_ink, translucent
 from engine.decoder import read_limits
 from engine.evaluation.decision import SURE_CHANCE, lacks_confirmed_gain
@@ -52,7 +62,7 @@ VEIL_OPACITY, STRIP_OPACITY = 0.05, 0.9
 """Opacity of the area below the budget, the smallest y that a setting must keep, and of the two choices' whiskers."""
 SEGMENTS = 20
 """Pieces of an exact curve that have a width of their own."""
-MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY, MIN_DARK_OPACITY = 1.25, 5.0, 0.2, 0.55
+MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY, MIN_DARK_OPACITY = 1.0, 2.0, 0.2, 0.55
 """A line's width in pixels and its opacity, at a chance of 0, and the width that a chance of 1 adds. On a dark page a
 colour that is as pale as on a light one cannot be told from the ground."""
 UNKNOWN_OPACITY = 0.7
@@ -304,7 +314,7 @@ def describe_marks(chart: FrontierChart) -> list[str]:
         parts.append("width and opacity: chance to keep the budget")
     decision = chart.decision
     if decision is not None and chart.relative and (decision.sure or decision.bet):
-        parts.append("whisker: from what a choice is sure to keep, grey below the budget")
+        parts.append("whisker: likely range of what a choice keeps, low end 95% sure, grey below the budget")
     if has_envelope_line(chart):
         parts.append("grey step: best of all")
     if any(point.point.label in chart.current for point in chart.frontier.points):
@@ -877,13 +887,44 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     marks = [chart.locate(point) for point in chart.frontier.points if not point.dominated]
     marks += _list_line_places(chart) + _list_budget_marks(chart)
     font = {"size": 12}
-    labels = place_labels([candidate[:2] for candidate in candidates], marks, chart.view)
+    texts = [candidate[:2] for candidate in candidates]
+    labels = place_labels(texts, marks, chart.view, _list_text_boxes(chart))
     for (_, (x, y), colour), placed in zip(candidates, labels, strict=True):
         if placed is not None:
             label_text, (x_shift, y_shift) = placed
             position = {"x": x, "y": y, "xshift": x_shift, "yshift": y_shift, "xanchor": "center", "yanchor": "middle"}
-            look = {"font": font | {"color": colour}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
-            figure.add_annotation(text=escape(label_text, 80), showarrow=False, name="label", **position, **look)
+            look: dict[str, Any] = {"font": font | {"color": colour}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
+            look["showarrow"] = needs_leader(*placed)
+            if look["showarrow"]:
+                # The arrow's tail is the label, whose shift it takes; its y counts downwards.
+                look |= {
+                    "ax": x_shift,
+                    "ay": -y_shift,
+                    "arrowhead": 0,
+                    "arrowwidth": 1,
+                    "arrowcolor": colour,
+                    "standoff": 4,
+                }
+                position |= {"xshift": 0, "yshift": 0}
+            figure.add_annotation(text=escape(label_text, 80), name="label", **position, **look)
+
+
+def _list_text_boxes(chart: FrontierChart) -> list[Box]:
+    """Return where other texts stand that names may not cover, in pixels: the budget's, and those of both choices."""
+    boxes = list[Box]()
+    if chart.floor is not None and chart.base is not None:
+        text = f"keep ≥ {percent(chart.share or 0)} of {chart.base.name}'s {title_of(chart.frontier.y)}"
+        _, y = chart.view.to_pixels((chart.view.x[0], chart.floor))
+        width = CHARACTER_PX * len(text) + 16
+        # At the right end, where the curves are below the budget already.
+        boxes.append((PLOT_PX[0] - width, float(PLOT_PX[0]), y - 20, y))
+    choices = () if chart.decision is None or not chart.relative else (chart.decision.sure, chart.decision.bet)
+    for role, option in zip(("sure", "bet"), choices, strict=False):
+        if option is not None:
+            x, y = chart.view.to_pixels(_locate_option(chart, option))
+            width = CHARACTER_PX * len(f"{role}: {option.name}") + 8
+            boxes += [(x - RING_PX, x + RING_PX, y - RING_PX, y + RING_PX), (x + 14, x + 14 + width, y + 6, y + 23)]
+    return boxes
 
 
 def _list_budget_marks(chart: FrontierChart) -> list[Place]:

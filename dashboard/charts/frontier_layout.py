@@ -1,5 +1,6 @@
 """Geometry of the frontier's chart: the window, positions of labels, outlines of many curves."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,10 @@ PLOT_PX = (700, 450)
 """Pixels of the plot at 1440 × 900, for which labels are placed; in a smaller one the browser hides some."""
 CHARACTER_PX, LINE_PX, LABEL_GAP_PX = 6.6, 15, 11
 """Pixels of a label: width of a character, height, distance from its point."""
+LEADER_PX, FAR_STEP_PX, N_FAR_STEPS = 20, 20, 6
+"""Distance of a label from its point from which on a line joins them; and the places farther out that are tried."""
+FAR_COST_PX = 10
+"""Distance that a label goes farther out to cover a mark less."""
 MIN_ROOM_PERCENT = 3.0
 """Smallest visible distance below the budget, in percent."""
 
@@ -70,16 +75,19 @@ def _pad_range(low_end: float, high_end: float, low_share: float, high_share: fl
 
 
 def place_labels(
-    candidates: Iterable[tuple[Sequence[str], Place]], points: Iterable[Place], view: Window
+    candidates: Iterable[tuple[Sequence[str], Place]],
+    points: Iterable[Place],
+    view: Window,
+    obstacles: Iterable[Box] = (),
 ) -> list[tuple[str, Place] | None]:
     """Choose a text and a place for each label, so that none overlap; None for one that fits nowhere.
 
-    candidates: (texts, position) by priority, of which the first fitting text is used; points: to be kept visible. A
-    label is beside, over or under its point, inside the window, and covers no earlier label; of these positions the one
-    that covers the fewest points wins.
+    candidates: (texts, position) by priority, of which the first fitting text is used; points: to be kept visible;
+    obstacles: boxes of other texts, in pixels. A label is inside the window and covers no other text: beside, over or
+    under its point, or farther out where that covers fewer points.
     """
     point_pixels = np.array(list(map(view.to_pixels, points))).reshape(-1, 2)
-    boxes: list[Box] = []
+    boxes: list[Box] = list(obstacles)
     labels: list[tuple[str, Place] | None] = []
     for label_texts, position in candidates:
         label = None
@@ -101,28 +109,42 @@ def _find_free_box(text: str, position: Place, marks: np.ndarray, boxes: Sequenc
     """
     # The browser's fonts are unknown here: the width is estimated per character.
     half_width = CHARACTER_PX * len(text) / 2
-    best_place: tuple[int, Place, Box] | None = None
-    for label_shift in _list_shifts(half_width):
+    best_place: tuple[float, Place, Box] | None = None
+    for cost, label_shift in _list_shifts(half_width):
         x, y = position[0] + label_shift[0], position[1] + label_shift[1]
         box = x - half_width, x + half_width, y - LINE_PX / 2, y + LINE_PX / 2
         is_inside = box[0] >= 0 and box[1] <= PLOT_PX[0] and box[2] >= 0 and box[3] <= PLOT_PX[1]
         if is_inside and not any(map(partial(do_overlap, box), boxes)):
             lower_left, upper_right = (box[0], box[2]), (box[1], box[3])
-            n_covered = int(((marks > lower_left) & (marks < upper_right)).all(axis=1).sum())
-            if best_place is None or n_covered < best_place[0]:
-                best_place = n_covered, label_shift, box
+            cost += int(((marks > lower_left) & (marks < upper_right)).all(axis=1).sum())
+            if best_place is None or cost < best_place[0]:
+                best_place = cost, label_shift, box
     return None if best_place is None else best_place[1:]
 
 
-def _list_shifts(half_width: float) -> list[Place]:
-    """Return the places of a label around its point, as shifts (x, y) in pixels, the best first.
+def _list_shifts(half_width: float) -> list[tuple[float, Place]]:
+    """Return the places of a label around its point, as (cost, shift (x, y) in pixels), the best first.
 
-    half_width: of the label
+    half_width: of the label. Places beside the point cost nothing, those farther out their distance in marks.
     """
     x_shift, up = half_width + LABEL_GAP_PX, LINE_PX / 2 + LABEL_GAP_PX - 2
     sideways = [(x_shift, 0.0), (-x_shift, 0.0)]
     diagonal = [(0.0, up), (0.0, -up), (x_shift, up), (-x_shift, up), (x_shift, -up), (-x_shift, -up)]
-    return [*sideways, *diagonal, (0.0, 2 * up), (0.0, -2 * up), (x_shift, 2 * up), (x_shift, -2 * up)]
+    shifts: list[tuple[float, Place]] = [(0.0, shift) for shift in [*sideways, *diagonal]]
+    shifts += [(0.5, shift) for shift in [(0.0, 2 * up), (0.0, -2 * up), (x_shift, 2 * up), (x_shift, -2 * up)]]
+    for step in range(1, N_FAR_STEPS + 1):
+        far = FAR_STEP_PX * step
+        for x_far, y_far in ((0.0, far), (far, 0.0), (far, far)):
+            for x_sign, y_sign in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+                shift = x_sign * (x_shift + x_far), y_sign * (up + y_far)
+                shifts.append((1 + math.hypot(x_far, y_far) / FAR_COST_PX, shift))
+    return shifts
+
+
+def needs_leader(text: str, shift: Place) -> bool:
+    """Return True if a label is so far from its point that a line has to join them; shift: of its middle, in pixels."""
+    x_distance = max(0.0, abs(shift[0]) - CHARACTER_PX * len(text) / 2)
+    return math.hypot(x_distance, max(0.0, abs(shift[1]) - LINE_PX / 2)) > LEADER_PX
 
 
 def do_overlap(a: Box, b: Box) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dashboard.charts.figure import apply_layout, escape, new_grid, read_column
 from dashboard.charts.frontier import (
+    INK_SHARE,
     FrontierChart,
     add_budget,
     add_choices,
@@ -16,12 +18,13 @@ from dashboard.charts.frontier import (
     build_line_facts,
     build_line_look,
     build_lines,
+    build_mark,
     fade,
     find_chance,
     find_positions,
     format_titles,
 )
-from dashboard.charts.palette import GREY, method_style
+from dashboard.charts.palette import GREY, method_style, mix_with_ink
 from engine.evaluation.frontier import TIME_AXIS
 from engine.stages import methods
 
@@ -30,8 +33,10 @@ if TYPE_CHECKING:
 
 PANELS_PER_ROW = 3
 """Side by side."""
-PANEL_PX = 190
+PANEL_PX = 196
 """Height of a row of panels in pixels."""
+CHOSEN_SHAPE = "chosen"
+"""Name of the frame around the panel of the chosen decoder."""
 
 
 def plot_panels(chart: FrontierChart) -> Figure:
@@ -51,7 +56,9 @@ def plot_panels(chart: FrontierChart) -> Figure:
     # Floor division of the negative number rounds up.
     n_rows = -(-len(by_method) // n_columns)
     titles = [f"{method_style(name).sign} {escape(specs[name].title if name in specs else name)}" for name in by_method]
-    grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": 0.12 / n_rows}
+    chosen = find_chosen(chart)
+    titles = [f"<b>{title}</b>" if name == chosen else title for name, title in zip(by_method, titles, strict=True)]
+    grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": 0.16 / n_rows}
     figure = new_grid(n_rows, n_columns, subplot_titles=titles, **grid)
     grey_points = chart.xy(points) | {"mode": "markers", "marker": {"size": 4, "color": GREY[chart.dark]}}
     background = list(filter(None, [grey_points | {"hoverinfo": "skip"}, build_envelope(chart)]))
@@ -83,13 +90,35 @@ def plot_panels(chart: FrontierChart) -> Figure:
     add_budget(figure, chart, axes.values())
     add_choices(figure, chart, axes)
     # All panels have the window of the main chart, so that they can be compared.
-    figure.update_xaxes(range=list(chart.view.x), nticks=5, type="log" if chart.frontier.x == TIME_AXIS else "linear")
-    figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=5)
+    figure.update_xaxes(range=list(chart.view.x), nticks=4, type="log" if chart.frontier.x == TIME_AXIS else "linear")
+    figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=4)
     figure.update_annotations(font={"size": 13, "color": chart.ink})
+    _colour_titles(figure, chart, axes)
     revision = f"panels {chart.frontier.x} {chart.frontier.y} {chart.whole}"
     _title_axes(figure, chart, len(by_method), n_columns)
     meta = {"panels": list(by_method)} | build_controls(chart)
     return apply_layout(figure, height=40 + PANEL_PX * n_rows, uirevision=revision, meta=meta)
+
+
+def _colour_titles(figure: Figure, chart: FrontierChart, axes: Mapping[str, str]) -> None:
+    """Give each panel's title its decoder's colour, and the chosen decoder's panel a frame.
+
+    axes: method → number of the axes of its panel, in the order of the panels
+    """
+    # The first annotations are the panels' titles, each in the colour of its curve; names of choices follow.
+    for name, title in zip(axes, figure.layout.annotations, strict=False):
+        title.font.color = mix_with_ink(method_style(name).colour(chart.dark), chart.ink, INK_SHARE)
+    chosen = find_chosen(chart)
+    if chosen is not None and chosen in axes:
+        number, frame_colour = axes[chosen], method_style(chosen).colour(chart.dark)
+        place = {"xref": f"x{number} domain", "yref": f"y{number} domain", "x0": 0, "x1": 1, "y0": 0, "y1": 1}
+        figure.add_shape(type="rect", name=CHOSEN_SHAPE, line={"color": frame_colour, "width": 2}, **place)
+
+
+def find_chosen(chart: FrontierChart) -> str | None:
+    """Return the method of the recommended setting, the sure one or else the bet; None without one."""
+    option = None if chart.decision is None else chart.decision.sure or chart.decision.bet
+    return None if option is None else build_mark(chart, option)["method"]
 
 
 def _title_axes(figure: Figure, chart: FrontierChart, n_panels: int, n_columns: int) -> None:

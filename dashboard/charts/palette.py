@@ -59,15 +59,16 @@ class Style:
 PALETTE = (
     Style("#222222", "#E6E6E6", "x", "✕"),
     Style("#0072B2", "#3C8DFF", "circle", "●"),
-    Style("#B98B00", "#E69F00", "square", "■"),
-    Style("#009E73", "#17B98A", "diamond", "◆"),
-    Style("#D55E00", "#F0762A", "triangle-up", "▲"),
-    Style("#CC79A7", "#CC79A7", "cross", "✚"),
-    Style("#1594F0", "#56B4E9", "star", "★"),
-    Style("#882255", "#CC6699", "hexagon", "⬢"),
-    Style("#6A51A3", "#B39DDB", "pentagon", "⬟"),
-    Style("#7A4B2A", "#C8A182", "star-diamond", "✦"),
+    Style("#B18F45", "#F4AF0F", "square", "■"),
+    Style("#229973", "#2BBCA6", "diamond", "◆"),
+    Style("#D55E00", "#F97402", "triangle-up", "▲"),
+    Style("#D274A7", "#D949C3", "cross", "✚"),
+    Style("#3494F4", "#71C7FB", "star", "★"),
+    Style("#882255", "#B76B90", "hexagon", "⬢"),
+    Style("#5E449A", "#AE97E4", "pentagon", "⬟"),
+    Style("#7A4C2B", "#BF9C78", "star-diamond", "✦"),
 )
+"""Colours that also people with a colour deficiency can tell apart, on either page; the symbol says the same."""
 SERIES = (
     Style("#0F766E", "#5EEAD4", "circle", "●"),
     Style("#64748B", "#94A3B8", "square", "■"),

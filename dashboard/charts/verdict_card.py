@@ -20,6 +20,7 @@ from dashboard.charts.card_labels import (
 from dashboard.charts.figure import TIMES
 from dashboard.charts.frontier import (
     CAP_PX,
+    INK_SHARE,
     MAX_CURVES,
     RING_PX,
     STRIP_OPACITY,
@@ -37,7 +38,7 @@ from dashboard.charts.frontier import (
     widen,
 )
 from dashboard.charts.frontier_layout import Box, Place, convex_hull
-from dashboard.charts.palette import GREY, SANS_FONTS, Style, method_style
+from dashboard.charts.palette import GREY, SANS_FONTS, Style, method_style, mix_with_ink
 from dashboard.charts.verdict_data import format_sure_share
 from engine.evaluation.decision import BET_CHANCE, Decision, Option
 from engine.evaluation.frontier import TIME_AXIS, FrontierPoint
@@ -268,18 +269,16 @@ def _describe_confirmation(option: Option, decision: Decision) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Label:
-    """A name on the chart: its text, the position that it names, and the symbol before it, "" for none."""
+    """A name on the chart: its text, and the position that it names."""
 
     text: str
     anchor: Place
     colour: str
-    symbol: str = ""
 
     @property
     def width(self) -> float:
-        """Width in pixels, as estimated: that of the text, and of the symbol before it if there is one."""
-        symbol_px = 2 * SYMBOL_PX + 6 if self.symbol else 0
-        return symbol_px + estimate_width(self.text, LABEL_SIZE, is_bold=True)
+        """Width in pixels, as estimated."""
+        return estimate_width(self.text, LABEL_SIZE, is_bold=True)
 
 
 class _CardFrontier:
@@ -408,6 +407,9 @@ class _CardFrontier:
             name = shorten(_clean(format_method(points[0])), MAX_LABEL_LETTERS)
             # A line begins near the baseline, and ends farthest from it; what is hardly visible needs no name.
             end = max(likely_places or places, key=lambda position: math.dist(position, self.start))
+            if lines:
+                # The symbol is on the line: before the name it would look like a point beside it.
+                _add_symbol(self.svg, style.symbol, end, SYMBOL_PX, style.light)
             self.add_name(name, style, end, is_point=not lines)
 
     def add_name(self, name: str, style: Style, anchor: Place, is_point: bool) -> None:
@@ -419,9 +421,7 @@ class _CardFrontier:
             if is_point and math.dist(label.anchor, anchor) < RING_PX:
                 self.labels[index] = replace(label, text=f"{label.text}: {name}")
                 return
-        # A point has its symbol already.
-        symbol = "" if is_point else style.symbol
-        self.labels.append(_Label(text=name, anchor=anchor, colour=style.light, symbol=symbol))
+        self.labels.append(_Label(text=name, anchor=anchor, colour=style.light))
 
     def add_marks(self, places: Iterable[Place], weight: float) -> list[Place]:
         """Note positions that labels should not cover; return those inside the chart."""
@@ -449,11 +449,9 @@ class _CardFrontier:
             if measure_distance(box, label.anchor) > LEADER_PX:
                 nearest = min(max(x, x_low), x_high), min(max(y, y_low), y_high)
                 _add_line(self.svg, [label.anchor, nearest], QUIET, 1)
-            if label.symbol:
-                _add_symbol(self.svg, label.symbol, (x_low + SYMBOL_PX, (y_low + y_high) / 2), SYMBOL_PX, label.colour)
-                x_low += 2 * SYMBOL_PX + 6
             # The baseline of letters is a little above a line's lower end.
-            _add_text(self.svg, x_low, y_high - 5, label.text, LABEL_SIZE, weight="600", halo=True)
+            colour = mix_with_ink(label.colour, INK, INK_SHARE)
+            _add_text(self.svg, x_low, y_high - 5, label.text, LABEL_SIZE, colour, weight="600", halo=True)
 
 
 def _add_axes(svg: Element, chart: FrontierChart, budget_text: str, to_card: Callable[[Place], Place]) -> None:
@@ -475,7 +473,7 @@ def _add_axes(svg: Element, chart: FrontierChart, budget_text: str, to_card: Cal
     x_text = f"← {x_title}" if is_time else f"{x_title} →"
     _add_text(svg, RIGHT, BOTTOM + 42, _fit_text(x_text, SMALL_SIZE, 210), SMALL_SIZE, QUIET, anchor="end")
     _add_text(svg, CARD_MARGIN, TOP - 14, _fit_text(f"{y_title} ↑", SMALL_SIZE, 600), SMALL_SIZE, QUIET)
-    legend = f"Line width: chance to keep {budget_text}. Whisker: from what is sure."
+    legend = f"Width: chance to keep {budget_text}. Whisker: likely range, low end 95% sure."
     _add_text(svg, CARD_MARGIN, BOTTOM + 42, legend, SMALL_SIZE, QUIET)
 
 

@@ -48,10 +48,12 @@ WAY_KEY, HOVER_KEY, COLOUR_KEY, WHOLE_KEY = "map.way", "map.hover", "map.colour"
 CORPUS_COLOUR_KEY = "map.corpus.colour"
 """Session key of the colours of a map without a query, on which clusters help most."""
 HELP_TEXT = "Click a document to read it and to see its nearest neighbours. Draw a lasso to list and export documents."
-# The map has the whole width until something is picked: its controls lie over its corner, below the tool bar.
+# The map has the whole width until something is picked: its controls lie over its corner, below the tool bar. While it
+# is computed a progress with its Cancel button is there, which they must not cover.
 MAP_CSS = """<style>
 @media (min-width: 1024px) {
-  .st-key-map-view:not(:has(.st-key-map-side :is([data-testid=stDataFrame], [data-testid=stText]))) {
+  .st-key-map-view:not(:has([data-testid=stProgress],
+    .st-key-map-side :is([data-testid=stDataFrame], [data-testid=stText]))) {
     [data-testid=stHorizontalBlock]:has(> .stColumn) {position: relative}
     .stColumn:first-child {flex: 1 1 100%; width: 100%}
     .stColumn:has(.st-key-map-side) {position: absolute; z-index: 5; right: 0; top: 2rem; width: 23rem;

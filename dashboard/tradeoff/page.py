@@ -44,7 +44,7 @@ from dashboard.session.query import Question, corpus_key, find_first_split, find
 from dashboard.session.tradeoff import N_VALUES
 from dashboard.tradeoff import differences, point_sets, selection, system, verdict
 from dashboard.tradeoff.selection import OpenSetting
-from dashboard.widgets import passages, runs
+from dashboard.widgets import passages, runs, skeleton
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.decoder_pills import choose_decoders
@@ -79,7 +79,8 @@ from engine.stages import Scorer, methods
 from engine.values import Embeddings, Qrels, Queries
 from engine.wording import visible
 
-BOARD, BELOW, PROGRESS, CONTROLS = ("tradeoff-board", "tradeoff-below", "tradeoff-progress", "tradeoff-controls")
+BOARD, BELOW, PROGRESS = "tradeoff-board", "tradeoff-below", "tradeoff-progress"
+CONTROLS, SWITCHES, PILLS = "tradeoff-controls", "tradeoff-switches", settings.PICKED_KEY.replace(".", "-")
 COLUMNS = f".st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock]"
 LEFT = f"{COLUMNS} > [data-testid=stColumn]:first-child"
 TRADEOFF_CSS = f"""<style>@media (max-width: 1200px) {{
@@ -89,9 +90,25 @@ TRADEOFF_CSS = f"""<style>@media (max-width: 1200px) {{
 {LEFT} > [data-testid=stVerticalBlock] > * {{flex: 0 0 100%; width: 100%}}
 {LEFT} > [data-testid=stVerticalBlock] > :has(> .st-key-{BELOW}) {{order: 2}} }}
 .st-key-{PROGRESS} [data-testid=stProgress] > div > div {{height: 3px}}
+.st-key-{CONTROLS} {{row-gap: .25rem}}
 .st-key-{CONTROLS} :is([data-testid=stPopover], [data-testid=stButton]) button {{min-height: 2rem; padding-block: 0}}
+.st-key-{CONTROLS} :is([data-testid=stLayoutWrapper], [data-testid=stElementContainer]):has(> style) {{display: none}}
+[data-testid=stLayoutWrapper]:has(> .st-key-{SWITCHES}-over) {{position: absolute; z-index: 1; margin-top: -.625rem}}
+body:has(.st-key-{verdict.KEY} :is(button, [data-testid=stTooltipHoverTarget]):is(:hover, :focus-visible))
+  div:has(> [data-testid=stTooltipContent]) {{translate: 0 calc(100% + 3.25rem)}}
+@media (max-width: 640px) {{
+  .st-key-{CONTROLS} [data-testid=stPopover] button :is(p, [data-testid=stMarkdownContainer]) {{position: absolute;
+    width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}}
+  .st-key-{PILLS} {{flex: 1 1 calc(100% - 4rem); min-width: 0}}
+  .st-key-{PILLS}, .st-key-{PILLS} > div {{overflow: hidden}}
+  .st-key-{PILLS} [data-testid=stButtonGroup] > div, .st-key-{verdict.ACTIONS} {{flex-wrap: nowrap !important;
+    overflow-x: auto; scrollbar-width: none; scroll-snap-type: x proximity}}
+  .st-key-{PILLS} button, .st-key-{verdict.ACTIONS} > * {{flex: none; scroll-snap-align: start}} }}
 </style>"""
-"""On a small screen the columns are stacked: the chart first, then the sets, then the rest of the first column."""
+"""On a small screen the columns are stacked: the chart first, then the sets, then the rest of the first column. Rows of
+buttons scroll sideways there. Help on the verdict's buttons opens below them, as it would hide the sentences."""
+CHART_ROWS = ((1, 540),)
+"""Boxes in place of the chart, number and height, while it is drawn for the first time."""
 SAMPLE_SIZES = (100, 500, 2000)
 MIN_PANEL_METHODS = 4
 """From so many decoders on each has a panel, unless a person asks for one chart."""
@@ -111,7 +128,9 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     _leave_if_asked()
     st.html(TRADEOFF_CSS)
     # A system is read off its lists alone, without judgements, so it comes before passages take their place.
-    part = choose("Part", settings.PARTS, settings.PART_KEY)
+    controls = st.container(horizontal=True, vertical_alignment="center", gap="small", key=CONTROLS)
+    with controls:
+        part = choose("Part", settings.PARTS, settings.PART_KEY)
     if part == settings.SYSTEM_PART:
         system.draw_system(loaded, partial(_build_system_sweep, loaded))
         return
@@ -128,8 +147,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     if qrels is None:
         _draw_obstacle(loaded, split)
         return
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=CONTROLS):
-        names = _draw_decoders()
+    with controls:
         axes = st.popover("Axes", icon=":material/swap_vert:")
         with st.popover("Setup", icon=":material/tune:"):
             all_split_queries = queries
@@ -142,6 +160,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
             scorers = _draw_scorers()
             draw_self_rule(loaded)
             runs.draw_runs(loaded, all_split_queries)
+        names = _draw_decoders()
         if with_passages:
             _draw_judge_button()
     if with_passages:
@@ -150,9 +169,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     if paired is not None:
         sweep = _add_model(sweep, paired)
     if paired is not None or not with_passages:
-        judges_text = describe_unused(loaded, settings.JUDGES_KEY) if paired is None else describe_judges(paired)
-        if judges_text:
-            st.caption(judges_text)
+        _draw_judges_caption(loaded, paired)
     trained.warn_of_leakage(loaded, sweep.queries)
     draw_own_documents(loaded, sweep.queries)
     with axes:
@@ -164,6 +181,13 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
         estimate_all=partial(_estimate_all_decoders, sweep, scorers, values, _get_depth(question)),
     )  # fmt: skip
     _draw_board(board)
+
+
+def _draw_judges_caption(loaded: Loaded, paired: PairedJudgements | None) -> None:
+    """Say whose judgements count, a model's beside people's or people's alone, where there is something to say."""
+    judges_text = describe_unused(loaded, settings.JUDGES_KEY) if paired is None else describe_judges(paired)
+    if judges_text:
+        st.caption(judges_text)
 
 
 def _leave_if_asked() -> None:
@@ -567,14 +591,28 @@ class _Results:
 
 
 def _draw_results(board: _Board) -> None:
-    """Draw verdict, chart, tables and sets of the finished measurements; a click draws only these anew."""
-    loaded, sweep = board.loaded, board.sweep
+    """Draw what is measured so far, or boxes in its place; a click draws only this anew."""
     # A click inside this fragment may concern the full page, such as the query in the sidebar.
     if st.session_state.pop(selection.REDRAW_KEY, False):
         st.rerun()
-    cells = sweeps.find_cells(sweep)
+    cells = sweeps.find_cells(board.sweep)
     if not cells.points:
+        # Before the first setting is measured; what nobody has started has no place yet.
+        if cells.running:
+            skeleton.draw_boxes(skeleton.TRADEOFF_ROWS)
         return
+    body = st.container()
+    # Estimating takes a second in a new session: what comes has its place until then, below, where it leaves no gap.
+    parts = f".st-key-{verdict.KEY}, .st-key-{BOARD}"
+    slot = skeleton.draw_first(BOARD, skeleton.TRADEOFF_ROWS, parts, "Estimating what each setting keeps")
+    with body:
+        _draw_cells(board, cells)
+    slot.empty()
+
+
+def _draw_cells(board: _Board, cells: Cells) -> None:
+    """Draw verdict, chart, tables and sets of the finished measurements, the cells."""
+    loaded, sweep = board.loaded, board.sweep
     try:
         results = _collect_results(loaded, sweep, cells, board.x, board.y)
     except FrontierError as error:
@@ -958,7 +996,9 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
     n_methods = len(set(read_column(points.points, "point.method")))
     toggle = partial(st.toggle, persist_state="session")
     st.session_state.setdefault(settings.PANELS_KEY, settings.get_default(settings.PANELS_KEY))
-    with st.container(horizontal=True, gap="medium"):
+    # Over a single chart there is room for the switches; over panels there are titles.
+    has_panels = n_methods >= MIN_PANEL_METHODS and st.session_state[settings.PANELS_KEY]
+    with st.container(horizontal=True, gap="medium", key=SWITCHES if has_panels else f"{SWITCHES}-over"):
         show_all = toggle("Show all", key=settings.WHOLE_KEY, help="Also what keeps too little")
         as_panels = n_methods >= MIN_PANEL_METHODS and toggle("Panels", key=settings.PANELS_KEY, help="One a decoder")
     decoder = opened.decoder
@@ -986,8 +1026,12 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
         chart_label = f"{chart_label}. {' '.join(results.decision.sentences)}"
     file = f"frontier-{points.x}-{points.y}"
     key = "tradeoff.panels.chart" if as_panels else "tradeoff.frontier"
+    chart_place, chart_class = st.container(), key.replace(".", "-")
+    slot = skeleton.draw_first(chart_class, CHART_ROWS, f".st-key-{chart_class}")
     figure = plot_panels(chart) if as_panels else plot_frontier(chart)
-    picked = plot(figure, key, file=file, label=chart_label, on_adjust=on_drag)
+    with chart_place:
+        picked = plot(figure, key, file=file, label=chart_label, on_adjust=on_drag)
+    slot.empty()
     n_available = len(_get_labelled(loaded)[2])
     caption, details = _describe_chart(results, n_available, chart)
     st.caption(caption, help=details)

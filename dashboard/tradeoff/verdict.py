@@ -42,7 +42,7 @@ from engine.stages import methods
 from engine.values import digest_of
 from engine.wording import percent, signed, visible
 
-KEY = "tradeoff-verdict"
+KEY, ACTIONS = "tradeoff-verdict", "tradeoff-actions"
 MAX_BEST_ROWS, NAME_COLUMN = 10, "Best setting"
 CERTAINTY_COLUMN = 3
 """Column of the table of best settings that tells how sure it is that each keeps the budget."""
@@ -79,7 +79,9 @@ def draw_verdict(
         # The sure setting keeps the required share of the baseline's metric almost certainly. Without one it is the
         # bet, which keeps it with a moderate chance.
         option = decision.sure or decision.bet
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        row_options: dict[str, Any] = {"horizontal": True, "vertical_alignment": "center", "gap": "small"}
+        row = st.container(**row_options)
+        with row.container(**row_options, width="content", key=ACTIONS):
             if not is_complete:
                 st.badge("so far", icon=":material/hourglass_empty:", color="gray")
             if decision.sure is not None and decision.sure.confirmed and decision.sure.has_notable_gain:
@@ -106,12 +108,12 @@ def draw_verdict(
                     help="Too many of the documents that the most promising setting returns have no judgement.",
                 )
             scope_text = _draw_scope(estimate_all)
-            # The sentences after the headlines say on which queries it was chosen.
-            origin_sentences = decision.sentences[len(list_headlines(decision)) :]
-            if is_available():
-                # Both choices have what another split says of them in their boxes.
-                origin_sentences = tuple(text for text in origin_sentences if text not in decision.confirmations)
-            st.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))), help=SCOPE_HELP)
+        # The sentences after the headlines say on which queries it was chosen.
+        origin_sentences = decision.sentences[len(list_headlines(decision)) :]
+        if is_available():
+            # Both choices have what another split says of them in their boxes.
+            origin_sentences = tuple(text for text in origin_sentences if text not in decision.confirmations)
+        row.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))), help=SCOPE_HELP)
 
 
 def _draw_lower_share(estimates: OptionEstimates, decision: Decision, share: float) -> None:

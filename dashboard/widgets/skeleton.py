@@ -1,5 +1,6 @@
 """Grey boxes in place of what is still being computed, as high as it will be."""
 
+import html
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ DRAWN_KEY = "skeleton.drawn"
 # Nothing moves for those who asked for that, and boxes that are gone in a moment never appear.
 SKELETON_CSS = """<style>
 .frontier-skeleton {display: grid; gap: 1rem}
+.frontier-skeleton p {margin: 0; opacity: .78; animation: frontier-appear 1ms .2s backwards}
 .frontier-skeleton div {display: grid; grid-auto-flow: column; grid-auto-columns: 1fr; gap: 1.25rem}
 .frontier-skeleton i {border-radius: .375rem; background: color-mix(in srgb, currentColor 9%, transparent);
   animation: frontier-appear 1ms .2s backwards}
@@ -24,14 +26,17 @@ Rows = Sequence[tuple[int, int]]
 """For each row of boxes their number and their height in pixels."""
 EXPLORE_ROWS: Rows = ((1, 30), (3, 120), (1, 40), (2, 330))
 """Explore's headline, tiles, bar of views, and lists."""
+TRADEOFF_ROWS: Rows = ((1, 60), (1, 40), (2, 450))
+"""Trade-off's verdict, its buttons, and the chart beside the choices."""
 THEORY_ROWS: Rows = ((2, 40), (1, 44), (2, 420))
 """Theory's choices of a view, its caption, and two columns."""
 
 
-def format_skeleton(rows: Rows, css: str = "") -> str:
-    """Return the HTML of rows of grey boxes; css: rules that hold while they are on the page."""
+def format_skeleton(rows: Rows, css: str = "", text: str = "") -> str:
+    """Return the HTML of rows of grey boxes; css: rules that hold while they are there; text: above them."""
     boxes = "".join(f"<div>{n_boxes * f'<i style=height:{height}px></i>'}</div>" for n_boxes, height in rows)
-    return f'{SKELETON_CSS}{css}</style><div class="frontier-skeleton" aria-hidden="true">{boxes}</div>'
+    line = f"<p>{html.escape(text)}</p>" if text else ""
+    return f'{SKELETON_CSS}{css}</style><div class="frontier-skeleton" aria-hidden="true">{line}{boxes}</div>'
 
 
 def draw_boxes(rows: Rows) -> None:
@@ -60,15 +65,16 @@ def draw_until(
         draw(value)
 
 
-def draw_first(container: str, rows: Rows, until: str) -> Any:
+def draw_first(container: str, rows: Rows, until: str, text: str = "") -> Any:
     """Draw grey boxes in the session's first run of a page; return their place, to be emptied at the page's end.
 
     container: key of the container that they stand for; until: selector of the part of it that takes long, before
-    which the rest is hidden. Later runs draw none: a page that is there must not blink.
+    which the rest is hidden; text: says what is being computed. Later runs draw none: a page that is there must not
+    blink.
     """
     slot, drawn_pages = st.empty(), st.session_state.setdefault(DRAWN_KEY, set())
     if container not in drawn_pages:
         drawn_pages.add(container)
         hidden = f".stMain:has({until}) .frontier-skeleton, .stMain:not(:has({until})) .st-key-{container}"
-        slot.html(format_skeleton(rows, f"{hidden} {{display: none}}"))
+        slot.html(format_skeleton(rows, f"{hidden} {{display: none}}", text))
     return slot

@@ -17,15 +17,15 @@ export const STYLE = `
   pointer-events: none; color: var(--st-text-color, #222);
   background: color-mix(in srgb, var(--st-background-color, #fff) 75%, transparent); }
 .frontier-level { position: absolute; height: 12px; margin-top: -6px; cursor: ns-resize; touch-action: none; }
-.frontier-level span { position: absolute; left: 4px; bottom: -12px; padding: 0 6px; font-size: 12px; line-height: 18px;
+.frontier-level span { position: absolute; right: 4px; bottom: -12px; padding: 0 6px; font-size: 12px; line-height: 18px;
   border-radius: 9px; white-space: nowrap; background: var(--st-text-color, #222);
   color: var(--st-background-color, #fff); }
 .frontier-level:focus-visible { outline: none; }
 .frontier-level:focus-visible span { outline: 2px solid var(--st-primary-color); }
 `;
 const KEY_PAUSE_MS = 400; // after the last key, before the level is reported
-const MIN_WIDTH = 1.25, WIDTH_RANGE = 5; // as dashboard/charts/frontier.py draws them
-const EMPHASIS_PX = 3; // added to the lines of a decoder that is pointed at in a table
+const MIN_WIDTH = 1, WIDTH_RANGE = 2; // as dashboard/charts/frontier.py draws them
+const EMPHASIS_PX = 2; // added to the lines of a decoder that is pointed at in a table
 const MIN_UNSEEN_CHANCE = 0.5; // as engine/evaluation/loss_model.py has it
 const ROLES = ["sure", "bet"];
 const LABEL_GAP_PX = 14, LABEL_PX = 18; // from a mark to its name, and the height of one
@@ -191,7 +191,8 @@ export class BudgetLevel {
     this.marks.forEach((mark, i) => this.placeMark(mark, options[i], shown));
     if (!this.level) return;
     const text = this.level.label.replace("{}", `${Number(this.value.toFixed(1))}%`);
-    this.slider.firstChild.textContent = text;
+    // In the first of several panels the full sentence would cover its curve.
+    this.slider.firstChild.textContent = frames.length > 1 ? text.split(" of ")[0] : text;
     const { low, high } = this.level;
     for (const [name, value] of Object.entries({ valuenow: this.value, valuemin: low, valuemax: high, valuetext: text }))
       this.slider.setAttribute(`aria-${name}`, value);
@@ -255,7 +256,9 @@ export class BudgetLevel {
   }
 
   labelBoxes() {
-    return this.marks.filter(({ label }) => label.style.display !== "none").map(({ label }) => label.getBoundingClientRect());
+    const tag = this.slider && this.panels[0]?.handle.style.display !== "none" ? [this.slider.firstChild] : [];
+    const labels = this.marks.map(({ label }) => label).filter((label) => label.style.display !== "none");
+    return [...labels, ...tag].map((node) => node.getBoundingClientRect());
   }
 
   lineHeights() {

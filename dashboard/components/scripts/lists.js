@@ -12,7 +12,11 @@ function splitName(name) {
 }
 
 // Narrow lists have no room for the word: there it is for screen readers, beside a mark hatched like the track.
-function markOffTopic(node, isOff) {
+// A drag places every row in every frame: the mark is made anew only where it changes.
+function markOffTopic(row, isOff) {
+  if (row.isOff === isOff) return;
+  row.isOff = isOff;
+  const node = row.off;
   node.textContent = "";
   node.title = isOff ? "Off-topic: not among the 5% of the corpus that are most relevant to the query" : "";
   if (!isOff) return;
@@ -72,7 +76,7 @@ class List {
       row.node.classList.toggle("off", isOff);
       row.tag.textContent = isCompared && !baseRows.has(document.row) ? "NEW" : "";
       row.tag.title = row.tag.textContent && `New: not among the results of ${baseTitle}`;
-      markOffTopic(row.off, isOff);
+      markOffTopic(row, isOff);
       const isDuplicate = nearest.cosine >= set.answers.packed.duplicate;
       row.near.style.background = nearest.rank >= 0 ? `rgb(${heat(nearest.cosine)})` : "transparent";
       row.near.classList.toggle("alike", sizes.get(groups[rank]) > 1);
@@ -82,7 +86,8 @@ class List {
     dropped.forEach((document, i) => {
       const row = this.place(document, set.ids.length + i, k * ROW_PX + DROPPED_HEAD_PX + i * DROPPED_ROW_PX);
       row.node.classList.add("out");
-      row.rank.textContent = row.off.textContent = row.tag.textContent = "";
+      markOffTopic(row, false);
+      row.rank.textContent = row.tag.textContent = "";
       row.near.style.background = "transparent";
       delete row.node.dataset.rank;
     });

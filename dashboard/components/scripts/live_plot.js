@@ -28,6 +28,12 @@ function plotly(url) {
 const backdrops = new Map();
 const MAX_BACKDROPS = 4;
 const MIN_PANELS_PX = 560;
+// Until the library has come, a chart is a grey box of its height.
+const STYLE = `
+.frontier-plot:empty { border-radius: 6px; background: color-mix(in srgb, var(--st-text-color, #222) 9%, transparent);
+  animation: frontier-empty 1ms .2s backwards; }
+@keyframes frontier-empty { from { background: none; } }
+`;
 
 function backdrop(url) {
   if (!url) return Promise.resolve([]);
@@ -111,6 +117,7 @@ class Chart {
     this.div = document.createElement("div");
     this.div.className = "frontier-plot";
     this.div.setAttribute("role", "figure");
+    this.box.appendChild(document.createElement("style")).textContent = STYLE;
     this.box.appendChild(this.div);
     parent.appendChild(this.box);
     this.drawing = false;

@@ -6,6 +6,7 @@ import {
 } from "./parts.js";
 
 const RELEASE_EVENTS = ["pointerup", "pointercancel"];
+const STACKED_BELOW_PX = [720, 720, 950, 1190]; // widths up to which the trade-off is below one, two, three, or more tiles
 const LEVEL_STEPS = 200; // of the handle of equal diversity
 const LEVEL_THUMB_PX = 16;
 const MIN_LABEL_PX = 28, LABEL_GAP_PX = 6; // of the names of the ends of an axis
@@ -295,8 +296,14 @@ class Tiles {
     // The browser sends no change event for a drag that ends where it began.
     this.free = () => this.root.classList.contains("held") && (this.root.classList.remove("held"), this.commit());
     for (const end of RELEASE_EVENTS) addEventListener(end, this.free);
-    this.sizes = new ResizeObserver(() => this.frontier());
-    this.sizes.observe(this.front);
+    this.sizes = new ResizeObserver(() => (this.stack(), this.frontier()));
+    for (const part of [this.root, this.front]) this.sizes.observe(part);
+  }
+
+  // The trade-off is a strip below the tiles where both do not fit side by side, which depends on how many there are.
+  stack() {
+    const limit = STACKED_BELOW_PX[Math.min(this.tiles.length, STACKED_BELOW_PX.length) - 1] ?? 0;
+    this.side.parentNode.classList.toggle("stacked", this.root.clientWidth <= limit);
   }
 
   // Set every decoder to its best set with at least this diversity, so that their relevance can be compared.
@@ -331,6 +338,7 @@ class Tiles {
       this.row.textContent = this.switch.textContent = "";
       this.tiles = data.decoders.map((decoder) => new Tile(this, this.row, decoder));
       this.row.style.setProperty("--count", this.tiles.length);
+      this.stack();
       for (const tile of this.tiles) {
         const button = make(this.switch, "button", "", { type: "button", text: `${tile.given.sign} ${tile.title}` });
         button.onclick = () => (this.touch(tile), this.want(true));

@@ -98,8 +98,9 @@ def test_decoders_colours_are_told_apart_by_colour_blind_people_too(sight, is_da
         cones = OKLAB_CONES @ np.clip(SIGHTS[sight] @ linear(style.colour(is_dark)), 0, 1)
         points.append(OKLAB @ np.cbrt(cones))
     distances = np.linalg.norm(np.array(points)[:, None] - np.array(points), axis=-1)
-    # On dark pages two pairs lie closer: Frank–Wolfe and the threshold, VRSD and SSD.
-    assert distances[np.triu_indices(len(points), 1)].min() >= (0.024 if is_dark else 0.03)
+    # Max-sum and Facility location were .042 apart on dark pages for everybody, and some pairs .024 for a few.
+    limit = 0.11 if sight == "normal" else 0.06 if is_dark else 0.045
+    assert distances[np.triu_indices(len(points), 1)].min() >= limit
 
 
 @pytest.mark.parametrize(

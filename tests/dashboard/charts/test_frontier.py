@@ -39,6 +39,7 @@ from dashboard.charts.frontier_layout import (
     compute_window,
     convex_hull,
     do_overlap,
+    needs_leader,
     place_labels,
     trace_envelope,
 )
@@ -251,7 +252,10 @@ def test_sure_setting_that_another_split_denies_is_named_so_at_its_budget(estima
 
 
 def test_legend_names_the_marks_that_a_chart_has(found, estimated_chart):
-    strip, step = "whisker: from what a choice is sure to keep, grey below the budget", "grey step: best of all"
+    strip, step = (
+        "whisker: likely range of what a choice keeps, low end 95% sure, grey below the budget",
+        "grey step: best of all",
+    )
     width, shade = "width and opacity: chance to keep the budget", "shade: below the budget"
     assert describe_marks(estimated_chart) == [width, strip, step, shade]
     assert describe_marks(replace(estimated_chart, share=1.05, has_envelope=False)) == [width, shade], "no choice"
@@ -478,9 +482,12 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart
     assert panels.layout.meta["panels"] == list(METHODS[1:])
     ring = read_shapes(panels)["sure ring"]
     number = list(METHODS[1:]).index(estimated_chart.decision.sure.decoder.select.spec.name)
-    assert (ring.xref, ring.yref) == tuple(f"{axis}{number + 1 if number else ''}" for axis in "xy"), (
-        "in its decoder's panel"
-    )
+    refs = tuple(f"{axis}{number + 1 if number else ''}" for axis in "xy")
+    assert (ring.xref, ring.yref) == refs, "in its decoder's panel"
+    frame, titles = read_shapes(panels)["chosen"], panels.layout.annotations[: len(METHODS) - 1]
+    assert (frame.xref, frame.yref) == tuple(f"{ref} domain" for ref in refs)
+    assert [title.text.startswith("<b>") for title in titles] == [at == number for at in range(len(titles))]
+    assert len({title.font.color for title in titles}) == len(titles), "each in its decoder's colour"
 
 
 def test_panels_have_titles_outside_and_numbers_below_each_column(toys):
@@ -560,6 +567,21 @@ def test_labels_cover_neither_each_other_nor_the_edge(seed):
     assert len(boxes) > 5
     assert not any(do_overlap(a, b) for a, b in itertools.combinations(boxes, 2))
     assert all(b[0] >= 0 and b[1] <= PLOT_PX[0] and b[2] >= 0 and b[3] <= PLOT_PX[1] for b in boxes)
+
+
+def test_a_label_moves_from_a_crowd_with_a_line_to_its_point_and_covers_no_other_text():
+    view, point = Window((0.0, 1.0), (0.0, 1.0)), (0.5, 0.5)
+    x, y = view.to_pixels(point)
+    (near,) = place_labels([(["name"], point)], [], view)
+    assert not needs_leader(*near)
+    taken = (x - 90, x + 90, y - 40, y + 40)
+    (far,) = place_labels([(["name"], point)], [], view, [taken])
+    assert needs_leader(*far)
+    half, (across, up) = CHARACTER_PX * len("name") / 2, far[1]
+    assert not do_overlap((x + across - half, x + across + half, y + up - LINE_PX / 2, y + up + LINE_PX / 2), taken)
+    crowd = [(0.5 + step / 700, 0.5 + row / 450) for step in range(-45, 46, 5) for row in range(-25, 26, 5)]
+    (moved,) = place_labels([(["name"], point)], crowd, view)
+    assert needs_leader(*moved), "it rather moves than cover a crowd"
 
 
 def test_a_label_without_a_place_takes_its_short_text_and_one_outside_has_none():

@@ -151,6 +151,18 @@ def test_each_visible_decoder_has_one_label(measured, methods):
         assert in_chart.count(title) - names.count(title) == 1, title
 
 
+def test_symbols_of_lines_are_on_their_lines(card):
+    """A dot beside a name would look like a point that lies off the curve."""
+    elements = read(card)
+    lines = [one.get("points").split() for tag, one in elements if tag == "polyline"]
+    style = method_style("mmr")
+    dots = [one for tag, one in elements if tag == "circle" and (one.get("fill"), one.get("r")) == (style.light, "5")]
+    assert len(dots) == 1
+    x, y = float(dots[0].get("cx")), float(dots[0].get("cy"))
+    corners = [list(map(float, pair.split(","))) for points in lines for pair in points]
+    assert min(math.dist((x, y), corner) for corner in corners) < 8
+
+
 def test_lines_have_the_page_s_geometry_widths_and_window(card):
     expected = []
     for curves, _ in group_curves(card.chart.frontier):

@@ -15,7 +15,7 @@ def page():
 
     from dashboard.widgets import skeleton
 
-    slot = skeleton.draw_first("explore", ((1, 30), (3, 120)), ".tiles")
+    slot = skeleton.draw_first("explore", ((1, 30), (3, 120)), ".tiles", "Comparing <two>")
     if st.session_state.get("waits"):
         st.stop()
     slot.empty()
@@ -26,6 +26,7 @@ def test_boxes_stand_for_a_page_until_it_has_come_once():
     app.session_state["waits"] = True
     (html,) = boxes(app.run())
     assert html.count("<i style=height:120px>") == 3 and html.count("<i style=height:30px>") == 1
+    assert "<p>Comparing &lt;two&gt;</p>" in html
     # What is drawn before the slow part stays hidden with it, and the boxes go as soon as that is there.
     assert ".stMain:has(.tiles) .frontier-skeleton, .stMain:not(:has(.tiles)) .st-key-explore {display: none}" in html
     assert not boxes(app.run()), "a page that is there must not blink"
@@ -58,7 +59,7 @@ def test_boxes_are_taken_away_also_when_the_computation_fails():
     assert app.exception and not boxes(app)
 
 
-def test_explore_and_theory_have_none_left():
-    for name in ("explore", "theory"):
+def test_pages_have_none_left():
+    for name in ("explore", "theory", "tradeoff"):
         assert not boxes(screen(name))
     assert skeleton.EXPLORE_ROWS
