@@ -89,6 +89,7 @@ TRADEOFF_CSS = f"""<style>@media (max-width: 1200px) {{
 {LEFT}, {LEFT} > [data-testid=stVerticalBlock] {{display: contents}}
 {LEFT} > [data-testid=stVerticalBlock] > * {{flex: 0 0 100%; width: 100%}}
 {LEFT} > [data-testid=stVerticalBlock] > :has(> .st-key-{BELOW}) {{order: 2}} }}
+{COLUMNS} {{position: relative}}
 .st-key-{PROGRESS} [data-testid=stProgress] > div > div {{height: 3px}}
 .st-key-{CONTROLS} {{row-gap: .25rem}}
 .st-key-{CONTROLS} :is([data-testid=stPopover], [data-testid=stButton]) button {{min-height: 2rem; padding-block: 0}}

@@ -247,6 +247,11 @@ def test_the_chart_stands_just_below_the_sentences_which_no_help_hides(page, ser
     tooltip.wait_for(timeout=WAIT)
     box = sentences.bounding_box()
     until(page, lambda: tooltip.bounding_box()["y"] >= box["y"] + box["height"])
+    above = lambda: plot.bounding_box()["y"] - page.get_by_text("Show all").first.bounding_box()["y"]  # noqa: E731
+    gap = above()
+    page.get_by_test_id("stMain").evaluate("main => main.scrollBy(0, 200)")
+    until(page, lambda: sentences.bounding_box()["y"] < box["y"] - 100)
+    assert above() == pytest.approx(gap, abs=1), "the switch over the chart scrolls with it"
 
 
 def test_a_choice_and_a_row_open_their_settings_and_the_row_widens_its_decoders_lines(page, server):
