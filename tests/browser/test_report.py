@@ -15,7 +15,8 @@ NAMES = """() => {
     const plot = document.querySelector('.js-plotly-plot'), {x, y, right, bottom} =
         plot.querySelector('.nsewdrag').getBoundingClientRect();
     const names = [...plot.querySelectorAll('.annotation')].filter(name => name.style.visibility !== 'hidden');
-    const boxes = names.map(name => name.querySelector('.annotation-text-g').getBoundingClientRect()).map(box => [box.x, box.right, box.y, box.bottom]);
+    const boxes = names.map(name => name.querySelector('.annotation-text-g').getBoundingClientRect())
+        .map(box => [box.x, box.right, box.y, box.bottom]);
     return {area: [x, right, y, bottom], boxes, texts: names.map(name => name.textContent)};
 }"""
 """The edges of the first plot, and the texts and boxes of the names on it, without the lines that lead to them."""
