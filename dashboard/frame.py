@@ -31,6 +31,7 @@ def draw_header(
     if loaded is None:
         return None, None
     # These import torch: after the corpus is loaded, so that the page has painted by then.
+    from dashboard.data import loading
     from dashboard.session import link, restore
     from dashboard.sharing import dialogs
     from dashboard.widgets import live_feedback, query_picker
@@ -47,6 +48,7 @@ def draw_header(
     if with_query:
         query_picker.draw_waiting_k(loaded)
     link.update_address(loaded)
+    loading.draw_loading_elsewhere(loaded.space.corpus.name)
     if needs_documents and loaded.reach is not None:
         st.info(
             f"This page needs all documents, and those of {as_label(loaded.source.name)} are in a vector engine. "

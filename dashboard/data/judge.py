@@ -206,7 +206,7 @@ def _draw_add_queries(loaded: Loaded, log: JudgingLog, log_queries: Queries) -> 
 
 def _draw_new_queries(log: JudgingLog, log_queries: Queries) -> None:
     """Draw the fields for queries that the corpus does not have: typed, or from a file."""
-    st.text_area("Searches, one a line", key=TYPED_KEY, height=160, placeholder="sum without the missing values")
+    st.text_area("Searches, one a line", key=TYPED_KEY, height=160, placeholder="What your users type")
     step_button("Add", "judge.add", _add_typed_queries, log, log_queries, type="primary")
     upload = upload_field(
         "Or a file or log of searches",

@@ -11,8 +11,8 @@ from dashboard.services.source import Loaded, Source
 from dashboard.session import address
 from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import select
-from dashboard.widgets.common import draw_corpus_chip, draw_notices
-from dashboard.widgets.job_panel import draw_end, draw_running
+from dashboard.widgets.common import as_label, draw_corpus_chip, draw_notices
+from dashboard.widgets.job_panel import POLL_INTERVAL, draw_end, draw_running
 from engine.data.endpoints.config import ENDPOINT_PREFIX, list_endpoints, read_endpoint
 from engine.errors import FrontierError
 from engine.params import UNSET
@@ -71,6 +71,45 @@ def draw_loading() -> None:
         if st.button("Watch", key=f"data.watch.{hash(source)}"):
             st.session_state[LOADING_KEY], st.session_state[BESIDE_KEY] = source, False
             st.rerun()
+
+
+def draw_loading_elsewhere(shown_name: str) -> None:
+    """Draw in a line, on pages other than Data, that the corpus to open next is not shown yet.
+
+    Nothing is drawn if this browser session loads none. shown_name: name of the corpus that the page shows
+    """
+    source = st.session_state.get(LOADING_KEY)
+    if source is None or st.session_state.get(BESIDE_KEY) or source == address.get_source():
+        return
+    job = corpora.find_loading_job(source)
+    if job is None:
+        return
+    if job.running and not jobs.runs_for_others_only(job):
+        _draw_loading_line(job, source, shown_name)
+        return
+    # The page does not switch by itself: somebody reads it, and its settings are of the other corpus.
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="loading-elsewhere"):
+        if job.result is None:
+            st.text(visible(f"{source.name} is not loaded: Data says why. This page shows {shown_name}."))
+            return
+        st.text(visible(f"{source.name} is loaded. This page shows {shown_name}."), width="content")
+        step_button(as_label(f"Switch to {source.name}"), "loading.switch", _open_loaded, source, type="primary")
+
+
+@st.fragment(run_every=POLL_INTERVAL)
+def _draw_loading_line(job: Job, source: Source, shown_name: str) -> None:
+    """Draw how far the load of the next corpus is, and the full page again when it ends."""
+    if not job.running or jobs.runs_for_others_only(job):
+        st.rerun()
+    progress = job.progress
+    count = f": {progress.done:,} of {progress.total:,}" if progress.done and progress.total else ""
+    st.text(visible(f"{source.name} is being loaded{count}. Until then this page shows {shown_name}."))
+
+
+def _open_loaded(source: Source) -> None:
+    """Open a corpus that this browser session has loaded, on all pages; for a callback."""
+    st.session_state.pop(LOADING_KEY, None)
+    address.switch_source(source)
 
 
 def _draw_loading(source: Source) -> None:

@@ -137,9 +137,11 @@ def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
 
     Without both it has the setting that most likely keeps the required share.
     """
-    dev, test, gain = tuned.dev, tuned.test, "Diversity"
+    dev, test = tuned.dev, tuned.test
     # Without a second split nothing is confirmed, and its columns would be empty.
-    heads = ["", "Setting", f"Keeps on {dev}", gain, *([] if test is None else [f"Keeps on {test}", gain, ""])]
+    test_heads = [] if test is None else [f"Keeps on {test}", f"Diversity on {test}", ""]
+    # On a phone each figure stands beside its heading, so that one names the split as well.
+    heads = ["", "Setting", f"Keeps on {dev}", "Diversity" if test is None else f"Diversity on {dev}", *test_heads]
     titles = list(map(escape, map(visible, heads)))
     choices = [("Sure", decision.sure), ("Bet", decision.bet)]
     if decision.sure is None and decision.bet is None:

@@ -417,6 +417,23 @@ def describe_shift(measured: Drift) -> str | None:
     return f"All moved together by {decimal(measured.shift)}, which changes no ranking."
 
 
+def _describe_movement(measured: Drift) -> str:
+    """Say how far half of the documents moved, nearly all of them, and the farthest one."""
+    # One vote moves its own document, and all others by figures with too many zeros to be read.
+    median, high = map(_format_bound, (measured.median, measured.q99))
+    figures = [f"99% of the documents by {high}"]
+    if median != high:
+        figures.insert(0, f"half of the documents by {median}")
+        figures[1] = f"99% by {high}"
+    farthest = [f"the farthest by {decimal(measured.movers[0].distance)}"] if measured.movers else []
+    return f"Moved: {', '.join([*figures, *farthest])}."
+
+
+def _format_bound(distance: float) -> str:
+    """Format a distance that a share of the documents stays within, "at most 0.012"."""
+    return f"less than {MIN_REPORTED_SHIFT}" if distance < MIN_REPORTED_SHIFT else f"at most {decimal(distance)}"
+
+
 def conclusions(measured: Drift, n_probes: int | None = None) -> tuple[str, ...]:
     """Say in sentences how far documents moved, how answers changed, and what to watch out for.
 
@@ -424,9 +441,7 @@ def conclusions(measured: Drift, n_probes: int | None = None) -> tuple[str, ...]
     """
     if measured.q99 == 0 and not measured.movers:
         return ("Nothing has moved.",)
-    figures = [f"median {decimal(measured.median)}", f"99th percentile {decimal(measured.q99)}"]
-    figures += [f"maximum {decimal(measured.movers[0].distance)}"] if measured.movers else []
-    sentences = [f"Movement: {', '.join(figures)}."]
+    sentences = [_describe_movement(measured)]
     if measured.churn is not None:
         probes = "the probe queries" if n_probes is None else counted(n_probes, "query", "queries")
         sentences.append(f"{percent(measured.churn, 1)} of the top {DEPTH} changed, on average over {probes}.")

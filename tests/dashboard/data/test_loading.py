@@ -78,6 +78,21 @@ def test_cancelling_lets_go_of_ones_own_part(slow):
     assert corpora.find_loading_job(source) is not job
 
 
+def test_other_pages_say_that_the_next_corpus_is_loading_and_offer_to_switch_to_it(slow, tmp_path):
+    source, go_on = slow
+    shown = replace(pages.csv_source(tmp_path / "mine.csv", pages.PETS), dtype="bfloat16")
+    pages.load(shown)
+    corpora.get_loading_job(source, resubscribe=True)
+    app = page("explore", shown, **{LOADING_KEY: source})
+    assert f"{SECRET}.csv is being loaded. Until then this page shows mine." in pages.texts(app)
+    assert "loading.switch" not in pages.keys(app) and SECRET not in pages.texts(page("explore", shown))
+    go_on.set()
+    pages.load(source)
+    assert f"{SECRET}.csv is loaded. This page shows mine." in pages.texts(pages.run(app))
+    pages.press(app, "loading.switch")
+    assert app.session_state["source"] == source and "This page shows" not in pages.texts(pages.run(app))
+
+
 @pytest.mark.threat("another visitor's path, file name or encoder on a page", "shown to nobody who did not name it")
 def test_loads_of_others_are_not_shown(slow, tmp_path):
     source, go_on = slow

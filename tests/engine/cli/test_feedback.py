@@ -62,7 +62,7 @@ def test_simulate_prints_every_decoder_by_round():
     assert "40 rounds over 40 queries" in output and "Recall@5" in output
     assert "Top-k, 10 held-out queries:" in output and "MMR · λ 0.5, 10 held-out queries:" in output
     assert len(re.findall(r"^ +(?:0|20|40)  +[01]\.\d{4}", output, re.M)) == 6
-    assert "Movement: median 0." in output and "Moved most:" in output
+    assert "Moved: half of the documents by at most 0." in output and "Moved most:" in output
 
 
 def test_simulate_as_json_says_all_it_was_asked():

@@ -338,4 +338,4 @@ def test_what_did_not_move_is_no_mover_and_has_no_arrow(small):
     assert factors == [1, 1, 2, 5, 20]
     went, before = (np.diff(f.points, axis=0) for f in (longer, found))
     assert went == pytest.approx(times * before, rel=1e-3, abs=1e-5)
-    assert f"99th percentile {drift.q99:.3f}, maximum " in conclusions(drift)[0]
+    assert f"99% by at most {drift.q99:.3f}, the farthest by " in conclusions(drift)[0]

@@ -216,7 +216,11 @@ def test_conclusions_are_computed(found):
     assert views.conclusions(still) == ("Nothing has moved.",)
     said = views.conclusions(found.checkpoints[-1].drift)
     moved = found.checkpoints[-1].drift
-    assert said[0].startswith(f"Movement: median {moved.median:.3f}, 99th percentile {moved.q99:.3f}, maximum ")
+    farthest = f"{moved.movers[0].distance:.3f}"
+    half = f"half of the documents by at most {moved.median:.3f}"
+    assert said[0] == f"Moved: {half}, 99% by at most {moved.q99:.3f}, the farthest by {farthest}."
+    one_vote = views.conclusions(dataclasses.replace(moved, median=1e-5, q99=2e-4))[0]
+    assert one_vote == f"Moved: 99% of the documents by less than 0.001, the farthest by {farthest}."
     assert said[-1] == f"{moved.churn:.1%} of the top 10 changed, on average over the probe queries."
     assert views.conclusions(moved, 1)[-1].endswith("on average over 1 query.")
     long = found.begun.origin.copy()
