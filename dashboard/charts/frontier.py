@@ -110,7 +110,7 @@ class FrontierChart:
     legend: bool = False
     has_handles: bool = True  # False for a budget that cannot be dragged
     is_muted: bool = False  # True to draw every decoder in grey
-    is_partial: bool = False  # True while settings are measured: lines of which no chance is known are thin
+    is_partial: bool = False  # True while settings are measured: only exact curves are lines, thin without a chance
     has_envelope: bool = True  # False to leave out the best of all decoders together
     pinned: str | None = None  # label of the sure setting that stays so at this budget, as another split confirms it
     denied_role: str = ""  # of this budget's sure setting if another split does not confirm it, by `name_denied_role`
@@ -677,7 +677,8 @@ def build_lines(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]])
         exact_curve = find_curve(curve[0], chart.frontier, chart.exact)
         if exact_curve is not None:
             lines += _divide_curve(chart, exact_curve)
-        elif len(curve) > 1:
+        # While settings are measured, straight lines would pass for curves that are not there yet.
+        elif len(curve) > 1 and not chart.is_partial:
             lines += _join_points(chart, curve)
     return lines
 

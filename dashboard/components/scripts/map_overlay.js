@@ -14,7 +14,7 @@ const GUTTER_PX = 190; // pixels at each side for the columns of labels
 const MAX_LABEL_LETTERS = 22; // characters
 const LEADER_GAP_PX = 3; // pixels between a label and its leader
 const PIN_REACH_PX = 10; // pixels around a pin in which the mouse is on it
-// A cluster's name lies above plotly's hover label, whose text it would cross out on a small map.
+// A cluster's name lies above plotly's hover label, whose text it would cross out.
 // The map goes on beyond the edges: what lies there fades out, where a straight cut would look like its end.
 const STYLE = `
 .frontier-box { position: relative; }
@@ -23,7 +23,7 @@ const STYLE = `
 .frontier-box > svg.frontier-overlay { position: absolute; inset: 0; pointer-events: none; overflow: hidden; }
 .frontier-overlay text { font-size: 12px; paint-order: stroke; stroke-width: 3px; stroke-linejoin: round; }
 .frontier-overlay .cluster { text-anchor: middle; opacity: 0.62; font-style: italic; }
-@media (max-width: 640px) { .frontier-box:has(.hoverlayer .hovertext) .cluster { opacity: 0; } }
+.frontier-box:has(.hoverlayer .hovertext) .cluster { opacity: 0; }
 .frontier-overlay .hull { fill-opacity: 0.07; stroke-width: 1.5; stroke-opacity: 0.8; stroke-linejoin: round; }
 .frontier-overlay .leader { fill: none; stroke-opacity: 0.35; }
 .frontier-overlay .hot .leader { stroke-opacity: 1; stroke-width: 2; }
