@@ -278,11 +278,16 @@ def test_calibrated_chance_of_a_budget_is_the_engines(run_js, calibration):
     mean[:20] = 0.0  # as of what returns the baseline's sets
     facts = np.transpose([mean, std_error]).tolist()
     for degrees in (3, 21, 156):
-        losses = LossEstimate(mean=mean, std_error=std_error, degrees=degrees)
-        given = {"facts": facts, "degrees": degrees, "sureScore": stats.t.ppf(SURE_CHANCE, degrees)}
+        losses = LossEstimate(mean=mean, std_error=std_error, degrees=degrees, n_at_stake=degrees // 2)
+        given = {
+            "facts": facts,
+            "degrees": degrees,
+            "atStake": degrees // 2,
+            "sureScore": stats.t.ppf(SURE_CHANCE, degrees),
+        }
         given["calibration"] = [calibration.scale, calibration.shift]
         for share in (0.8, 0.9, 0.95, 1.0, 1.05):
-            ask = "chanceOf(each, given.share, given.degrees, given.sureScore, given.calibration)"
+            ask = "chanceOf(each, given.share, given.degrees, given.sureScore, given.calibration, given.atStake)"
             chances = run_js(f"given.facts.map(each => {ask})", given | {"share": share})
             expected_chances = calibration.to_chances(losses.score(mean, share), degrees)
             assert chances == pytest.approx(expected_chances, abs=0.01)

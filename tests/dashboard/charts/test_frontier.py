@@ -187,7 +187,8 @@ def test_browser_gets_the_numbers_behind_every_chance(estimates, estimated_chart
         if trace.customdata is None or trace.legendgroup == "top_k 0":
             continue
         mean, std_error = np.transpose(trace.meta["keep"])
-        losses = LossEstimate(mean=mean, std_error=std_error, degrees=level["degrees"])
+        facts = {"degrees": level["degrees"], "n_at_stake": level["atStake"]}
+        losses = LossEstimate(mean=mean, std_error=std_error, **facts)
         positions = [estimates.position_of[label] for label in trace.customdata]
         for number in (0, 20, 45):
             calibration = Calibration(*level["calibrations"][number])
