@@ -968,7 +968,8 @@ def _confirm(
     if std_error <= CHANGE_TOLERANCE:
         # Queries that all change alike tell how rare others are, and not that there are none. Without anything of the
         # baseline's to lose a query tells nothing.
-        low = min(share, float(find_unseen_share(np.count_nonzero(values[:, 0] > 0), SURE_CHANCE)))
+        n_at_stake = int(np.count_nonzero(values[:, 0] > 0))
+        low = min(share, float(find_unseen_share(n_at_stake, SURE_CHANCE)))
     gain, gain_low = _measure_gain([other_base, candidates[0]], axes, k)
     has_gain = gain is None or gain > TIE_TOLERANCE
     has_held = has_gain and share >= keep - TIE_TOLERANCE
