@@ -654,7 +654,9 @@ def build_chance_facts(chart: FrontierChart, method: str, positions: Sequence[in
             # A loss of everything has the chance 0 at every budget.
             facts.append([-1.0, 0.0])
             continue
-        facts.append([round(float(losses.mean[position]), 6), round(float(losses.std_error[position]), 6)])
+        mean_and_error = [round(float(losses.mean[position]), 6), round(float(losses.std_error[position]), 6)]
+        # 1 for a setting of which no query shows a loss.
+        facts.append([*mean_and_error, float(not losses.has_loss[position])])
     # The browser's script reads them under this name.
     return {"keep": facts, "method": method}
 

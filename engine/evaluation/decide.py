@@ -965,11 +965,11 @@ def _confirm(
     changes = (values[:, 1] - values[:, 0]) / base_mean
     share, std_error = 1 + float(changes.mean()), float(changes.std(ddof=1)) / np.sqrt(n_queries)
     low = share - float(stdtrit(n_queries - 1, SURE_CHANCE)) * std_error
-    if std_error <= CHANGE_TOLERANCE:
-        # Queries that all change alike tell how rare others are, and not that there are none. Without anything of the
-        # baseline's to lose a query tells nothing.
+    if std_error <= CHANGE_TOLERANCE or (changes >= -CHANGE_TOLERANCE).all():
+        # Queries that all change alike, or never lose, tell how rare others are, and not that there are none. A query
+        # on which the baseline has nothing to lose tells nothing.
         n_at_stake = int(np.count_nonzero(values[:, 0] > 0))
-        low = min(share, float(find_unseen_share(n_at_stake, SURE_CHANCE)))
+        low = min(low, max(share, 1.0) * float(find_unseen_share(n_at_stake, SURE_CHANCE)))
     gain, gain_low = _measure_gain([other_base, candidates[0]], axes, k)
     has_gain = gain is None or gain > TIE_TOLERANCE
     has_held = has_gain and share >= keep - TIE_TOLERANCE

@@ -22,6 +22,7 @@ class LossEstimate:
     std_error: np.ndarray  # (m,) of the mean
     degrees: int  # of freedom, of Student's t
     n_at_stake: int  # queries on which the baseline has something to lose
+    has_loss: np.ndarray  # (m,) True where a query shows a loss
 
     def score(self, mean: np.ndarray, required_share: float, positions: np.ndarray | None = None) -> np.ndarray:
         """Return what settings keep beyond a share of the baseline's mean, in standard errors; shaped as mean.
@@ -34,10 +35,17 @@ class LossEstimate:
         # Without any spread there is no error to go by. Were the required share s just not kept, as a share 1 − s of
         # the queries lose everything, n queries would show none of them with probability sⁿ (the rule of three). Only
         # queries on which the baseline has something to lose count among the n.
-        unseen_chance = max(MIN_UNSEEN_CHANCE, 1 - required_share**self.n_at_stake)
+        # What other queries gain makes up for some of that.
+        unseen_chances = 1 - np.minimum(1, required_share / (1 + np.maximum(self.mean, 0))) ** self.n_at_stake
+        unseen_scores = stdtrit(self.degrees, np.maximum(MIN_UNSEEN_CHANCE, unseen_chances))
+        # Small gains have a small spread, which says as little of losses that no query shows.
+        limits = np.where(self.has_loss, np.inf, unseen_scores)
+        if positions is not None:
+            unseen_scores, limits = unseen_scores[positions], limits[positions]
         has_no_spread = std_error <= CHANGE_TOLERANCE
-        exact_scores = np.where(excess >= -CHANGE_TOLERANCE, stdtrit(self.degrees, unseen_chance), -np.inf)
-        scores: np.ndarray = np.where(has_no_spread, exact_scores, excess / np.where(has_no_spread, 1.0, std_error))
+        exact_scores = np.where(excess >= -CHANGE_TOLERANCE, unseen_scores, -np.inf)
+        plain_scores = np.minimum(excess / np.where(has_no_spread, 1.0, std_error), limits)
+        scores: np.ndarray = np.where(has_no_spread, exact_scores, plain_scores)
         return scores
 
     def find_sure_shares(self, score: np.ndarray | float) -> np.ndarray:
@@ -47,9 +55,13 @@ class LossEstimate:
         """
         # Without any spread a larger share could be broken by queries that the sample happens not to show.
         unseen_shares = find_unseen_share(self.n_at_stake, np.asarray(stdtr(self.degrees, score)))
+        unseen_shares = unseen_shares * (1 + np.maximum(self.mean, 0))
         exact_shares = np.minimum(1 + self.mean, unseen_shares)
         has_no_spread = self.std_error <= CHANGE_TOLERANCE
-        shares: np.ndarray = np.where(has_no_spread, exact_shares, 1 + self.mean - score * self.std_error)
+        plain_shares = np.minimum(
+            1 + self.mean - score * self.std_error, np.where(self.has_loss, np.inf, unseen_shares)
+        )
+        shares: np.ndarray = np.where(has_no_spread, exact_shares, plain_shares)
         return shares
 
     def find_ends(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -96,8 +108,12 @@ def estimate_losses(
     expected_variances = distances * variances.sum() / max(distances.sum(), TINY_GAIN)
     shrunk = (PRIOR_QUERIES * expected_variances + n_changed * variances) / (PRIOR_QUERIES + n_changed)
     squared_error, mean = shrunk / n_queries, changes.mean(axis=0)
+    has_loss = (changes < -CHANGE_TOLERANCE).any(axis=0)
     if terms is not None and len(terms) > 1:
         squared_error = squared_error + terms.var(axis=0, ddof=1) / len(terms)
         mean = mean + terms.mean(axis=0)
+        has_loss = has_loss | (terms < -CHANGE_TOLERANCE).any(axis=0)
     n_at_stake = n_queries if n_at_stake is None else n_at_stake
-    return LossEstimate(mean=mean, std_error=np.sqrt(squared_error), degrees=n_queries - 1, n_at_stake=n_at_stake)
+    return LossEstimate(
+        mean=mean, std_error=np.sqrt(squared_error), degrees=n_queries - 1, n_at_stake=n_at_stake, has_loss=has_loss
+    )  # fmt: skip
