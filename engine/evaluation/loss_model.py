@@ -108,11 +108,11 @@ def estimate_losses(
     expected_variances = distances * variances.sum() / max(distances.sum(), TINY_GAIN)
     shrunk = (PRIOR_QUERIES * expected_variances + n_changed * variances) / (PRIOR_QUERIES + n_changed)
     squared_error, mean = shrunk / n_queries, changes.mean(axis=0)
-    has_loss: np.ndarray = (changes < -CHANGE_TOLERANCE).any(axis=0)
+    has_loss: np.ndarray = changes.min(axis=0) < -CHANGE_TOLERANCE
     if terms is not None and len(terms) > 1:
         squared_error = squared_error + terms.var(axis=0, ddof=1) / len(terms)
         mean = mean + terms.mean(axis=0)
-        has_loss |= (terms < -CHANGE_TOLERANCE).any(axis=0)
+        has_loss |= terms.min(axis=0) < -CHANGE_TOLERANCE
     n_at_stake = n_queries if n_at_stake is None else n_at_stake
     return LossEstimate(
         mean=mean, std_error=np.sqrt(squared_error), degrees=n_queries - 1, n_at_stake=n_at_stake, has_loss=has_loss
