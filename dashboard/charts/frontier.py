@@ -441,7 +441,7 @@ def _build_choices(chart: FrontierChart, estimates: OptionEstimates) -> dict[str
     bet with a moderate chance. For each budget, "choices" has the positions of the sure setting and the bet in
     "options", None where there is none, and "sureEnds" what both are sure to keep. "calibrations" has a scale and a
     shift, by which the browser corrects the scores of lines and points. Student's t distribution with "degrees" degrees
-    of freedom then turns a score into the chance to keep the budget.
+    of freedom then turns a score into the chance to keep the budget; "atStake" queries could lose something.
     """
     choices, sure_ends, option_of = [], [], dict[int, int]()
     for share in list_budgets():
@@ -468,7 +468,8 @@ def build_calibrations(estimates: OptionEstimates) -> dict[str, Any]:
         calibrations.append([round(calibration.scale, 6), round(calibration.shift, 6)])
     degrees = estimates.losses.degrees
     sure_score = round(float(stdtrit(degrees, SURE_CHANCE)), 6)
-    return {"calibrations": calibrations, "degrees": degrees, "sureScore": sure_score}
+    n_at_stake = estimates.losses.n_at_stake
+    return {"calibrations": calibrations, "degrees": degrees, "atStake": n_at_stake, "sureScore": sure_score}
 
 
 def build_mark(chart: FrontierChart, option: Option) -> dict[str, Any]:
@@ -653,7 +654,9 @@ def build_chance_facts(chart: FrontierChart, method: str, positions: Sequence[in
             # A loss of everything has the chance 0 at every budget.
             facts.append([-1.0, 0.0])
             continue
-        facts.append([round(float(losses.mean[position]), 6), round(float(losses.std_error[position]), 6)])
+        mean_and_error = [round(float(losses.mean[position]), 6), round(float(losses.std_error[position]), 6)]
+        # 1 for a setting of which no query shows a loss.
+        facts.append([*mean_and_error, float(not losses.has_loss[position])])
     # The browser's script reads them under this name.
     return {"keep": facts, "method": method}
 

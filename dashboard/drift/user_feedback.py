@@ -116,8 +116,9 @@ def identify_probes(loaded: Loaded, split: str) -> str:
 def compute_log_digests(session: orag.Session, steps: Sequence[int]) -> Mapping[int, str]:
     """Return number of records → digest of the log up to there, under which measurements are cached."""
     space, settings = session.space, repr((session.preset, session.temperature))
-    ids = [record.id for record in session.records]
-    return {step: digest_of([space.embeddings.digest, space.corpus.digest, settings, *ids[:step]]) for step in steps}
+    # A log can be imported with the ids of another one's votes, and all visitors share the measurements.
+    texts = [f"{record.id} {record.content}" for record in session.records]
+    return {step: digest_of([space.embeddings.digest, space.corpus.digest, settings, *texts[:step]]) for step in steps}
 
 
 def _get_probes(session: orag.Session, probes_key: str) -> Probes | None:

@@ -300,7 +300,8 @@ class EstimatedSettings(MeasuredSettings):
             base_means = base_values.mean(axis=0)
             # Without anything left to the baseline there is no share of it.
             if (base_means > 0).all():
-                yield _estimate_losses(self.aligned, self.model, values - base_values, base_means, self.gains)[0]
+                differences, n_at_stake = values - base_values, self.losses.n_at_stake
+                yield _estimate_losses(self.aligned, self.model, differences, base_means, self.gains, n_at_stake)[0]
 
     def calibrate(self, keep: float) -> Calibration:
         """Return the rule by which scores become chances for a budget.
@@ -741,7 +742,8 @@ def _estimate_aligned(
         )
     objective_means = _find_objective_means(aligned, objective, model)
     gains = _compute_gains(objective_means, is_less_better=is_time or objective in LESS_IS_BETTER)
-    losses, sample = _estimate_losses(aligned, model, values[:, 1:] - values[:, :1], base_mean, gains)
+    n_at_stake = int(np.count_nonzero(values[:, 0] > 0))
+    losses, sample = _estimate_losses(aligned, model, values[:, 1:] - values[:, :1], base_mean, gains, n_at_stake)
     if sample is not None:
         check_correlation(sample.use)
     return OptionEstimates(
@@ -759,16 +761,19 @@ def _find_objective_means(aligned: AlignedCells, objective: str, model: ModelVal
 
 
 def _estimate_losses(
-    aligned: AlignedCells, model: ModelValues | None, differences: np.ndarray, base_mean: Any, gains: np.ndarray
-) -> tuple[LossEstimate, ResidualSample | None]:
+    aligned: AlignedCells, model: ModelValues | None, differences: np.ndarray, base_mean: Any, gains: np.ndarray,
+    n_at_stake: int,
+) -> tuple[LossEstimate, ResidualSample | None]:  # fmt: skip
     """Estimate losses from (n, m) differences to the baseline, corrected by what a model judged of other queries.
 
-    base_mean: of the metric, one for all settings or (m,) one for each
+    base_mean: of the metric, one for all settings or (m,) one for each; n_at_stake: queries on which it is above 0
     """
     if model is None:
-        return estimate_losses(differences / base_mean, gains), None
+        return estimate_losses(differences / base_mean, gains, n_at_stake=n_at_stake), None
     sample = model.correct(differences, aligned.queries)
-    losses = estimate_losses(sample.residuals / base_mean, gains, sample.terms / base_mean, sample.n_changed)
+    losses = estimate_losses(
+        sample.residuals / base_mean, gains, sample.terms / base_mean, sample.n_changed, n_at_stake
+    )
     return losses, sample
 
 
@@ -960,9 +965,11 @@ def _confirm(
     changes = (values[:, 1] - values[:, 0]) / base_mean
     share, std_error = 1 + float(changes.mean()), float(changes.std(ddof=1)) / np.sqrt(n_queries)
     low = share - float(stdtrit(n_queries - 1, SURE_CHANCE)) * std_error
-    if std_error <= CHANGE_TOLERANCE:
-        # Queries that all change alike tell how rare others are, and not that there are none.
-        low = min(share, float(find_unseen_share(n_queries, SURE_CHANCE)))
+    if std_error <= CHANGE_TOLERANCE or (changes >= -CHANGE_TOLERANCE).all():
+        # Queries that all change alike, or never lose, tell how rare others are, and not that there are none. A query
+        # on which the baseline has nothing to lose tells nothing.
+        n_at_stake = int(np.count_nonzero(values[:, 0] > 0))
+        low = min(low, max(share, 1.0) * float(find_unseen_share(n_at_stake, SURE_CHANCE)))
     gain, gain_low = _measure_gain([other_base, candidates[0]], axes, k)
     has_gain = gain is None or gain > TIE_TOLERANCE
     has_held = has_gain and share >= keep - TIE_TOLERANCE

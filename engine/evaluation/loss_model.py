@@ -21,6 +21,8 @@ class LossEstimate:
     mean: np.ndarray  # (m,) negative for a loss
     std_error: np.ndarray  # (m,) of the mean
     degrees: int  # of freedom, of Student's t
+    n_at_stake: int  # queries on which the baseline has something to lose
+    has_loss: np.ndarray  # (m,) True where a query shows a loss
 
     def score(self, mean: np.ndarray, required_share: float, positions: np.ndarray | None = None) -> np.ndarray:
         """Return what settings keep beyond a share of the baseline's mean, in standard errors; shaped as mean.
@@ -31,11 +33,19 @@ class LossEstimate:
         std_error = self.std_error if positions is None else self.std_error[positions]
         excess = mean + (1 - required_share)
         # Without any spread there is no error to go by. Were the required share s just not kept, as a share 1 − s of
-        # the queries lose everything, n queries would show none of them with probability sⁿ (the rule of three).
-        unseen_chance = max(MIN_UNSEEN_CHANCE, 1 - required_share ** (self.degrees + 1))
+        # the queries lose everything, n queries would show none of them with probability sⁿ (the rule of three). Only
+        # queries on which the baseline has something to lose count among the n.
+        # What other queries gain makes up for some of that.
+        unseen_chances = 1 - np.minimum(1, required_share / (1 + np.maximum(self.mean, 0))) ** self.n_at_stake
+        unseen_scores = stdtrit(self.degrees, np.maximum(MIN_UNSEEN_CHANCE, unseen_chances))
+        # Small gains have a small spread, which says as little of losses that no query shows.
+        limits = np.where(self.has_loss, np.inf, unseen_scores)
+        if positions is not None:
+            unseen_scores, limits = unseen_scores[positions], limits[positions]
         has_no_spread = std_error <= CHANGE_TOLERANCE
-        exact_scores = np.where(excess >= -CHANGE_TOLERANCE, stdtrit(self.degrees, unseen_chance), -np.inf)
-        scores: np.ndarray = np.where(has_no_spread, exact_scores, excess / np.where(has_no_spread, 1.0, std_error))
+        exact_scores = np.where(excess >= -CHANGE_TOLERANCE, unseen_scores, -np.inf)
+        plain_scores = np.minimum(excess / np.where(has_no_spread, 1.0, std_error), limits)
+        scores: np.ndarray = np.where(has_no_spread, exact_scores, plain_scores)
         return scores
 
     def find_sure_shares(self, score: np.ndarray | float) -> np.ndarray:
@@ -44,10 +54,14 @@ class LossEstimate:
         score: one for all settings, or (m,) one for each
         """
         # Without any spread a larger share could be broken by queries that the sample happens not to show.
-        unseen_shares = find_unseen_share(self.degrees + 1, np.asarray(stdtr(self.degrees, score)))
+        unseen_shares = find_unseen_share(self.n_at_stake, np.asarray(stdtr(self.degrees, score)))
+        unseen_shares = unseen_shares * (1 + np.maximum(self.mean, 0))
         exact_shares = np.minimum(1 + self.mean, unseen_shares)
         has_no_spread = self.std_error <= CHANGE_TOLERANCE
-        shares: np.ndarray = np.where(has_no_spread, exact_shares, 1 + self.mean - score * self.std_error)
+        plain_shares = np.minimum(
+            1 + self.mean - score * self.std_error, np.where(self.has_loss, np.inf, unseen_shares)
+        )
+        shares: np.ndarray = np.where(has_no_spread, exact_shares, plain_shares)
         return shares
 
     def find_ends(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -63,6 +77,7 @@ def find_unseen_share(n_queries: int, chance: np.ndarray | float) -> np.ndarray:
     """Return the largest share that is kept with this chance if none of n queries shows a loss (the rule of three).
 
     Were it broken by a share 1 − s of the queries that lose everything, n queries would show none with probability sⁿ.
+    n_queries: those on which there is something to lose
     """
     chances = np.asarray(chance)
     shares: np.ndarray = np.where(chances <= MIN_UNSEEN_CHANCE, np.inf, (1 - chances) ** (1 / n_queries))
@@ -70,13 +85,18 @@ def find_unseen_share(n_queries: int, chance: np.ndarray | float) -> np.ndarray:
 
 
 def estimate_losses(
-    changes: np.ndarray, gains: np.ndarray, terms: np.ndarray | None = None, n_changed: np.ndarray | None = None
+    changes: np.ndarray,
+    gains: np.ndarray,
+    terms: np.ndarray | None = None,
+    n_changed: np.ndarray | None = None,
+    n_at_stake: int | None = None,
 ) -> LossEstimate:
     """Estimate the mean changes of m settings on all queries of the kind from n of them.
 
     changes: (n, m) of each query to the baseline, as shares of the baseline's mean; gains: (m,) of the objective over
     the baseline, in any unit. n must be 2 or more. terms: (r, m) of other queries, whose means are added to those of
-    the changes; n_changed: (m,) changed queries, by default those with a change
+    the changes; n_changed: (m,) changed queries, by default those with a change; n_at_stake: the queries on which the
+    baseline has something to lose, by default all n
     """
     n_queries = len(changes)
     variances = changes.var(axis=0, ddof=1)
@@ -88,7 +108,12 @@ def estimate_losses(
     expected_variances = distances * variances.sum() / max(distances.sum(), TINY_GAIN)
     shrunk = (PRIOR_QUERIES * expected_variances + n_changed * variances) / (PRIOR_QUERIES + n_changed)
     squared_error, mean = shrunk / n_queries, changes.mean(axis=0)
+    has_loss: np.ndarray = changes.min(axis=0) < -CHANGE_TOLERANCE
     if terms is not None and len(terms) > 1:
         squared_error = squared_error + terms.var(axis=0, ddof=1) / len(terms)
         mean = mean + terms.mean(axis=0)
-    return LossEstimate(mean=mean, std_error=np.sqrt(squared_error), degrees=n_queries - 1)
+        has_loss |= terms.min(axis=0) < -CHANGE_TOLERANCE
+    n_at_stake = n_queries if n_at_stake is None else n_at_stake
+    return LossEstimate(
+        mean=mean, std_error=np.sqrt(squared_error), degrees=n_queries - 1, n_at_stake=n_at_stake, has_loss=has_loss
+    )  # fmt: skip

@@ -276,13 +276,22 @@ def test_calibrated_chance_of_a_budget_is_the_engines(run_js, calibration):
     mean, std_error = rng.normal(-0.1, 0.05, size=200), np.abs(rng.normal(0.03, 0.02, size=200))
     std_error[:60] = 0.0  # no spread
     mean[:20] = 0.0  # as of what returns the baseline's sets
-    facts = np.transpose([mean, std_error]).tolist()
+    has_loss = rng.random(200) < 0.5
+    mean[40:80] *= -1  # some gain
+    facts = np.transpose([mean, std_error, ~has_loss]).tolist()
     for degrees in (3, 21, 156):
-        losses = LossEstimate(mean=mean, std_error=std_error, degrees=degrees)
-        given = {"facts": facts, "degrees": degrees, "sureScore": stats.t.ppf(SURE_CHANCE, degrees)}
+        losses = LossEstimate(
+            mean=mean, std_error=std_error, degrees=degrees, n_at_stake=degrees // 2, has_loss=has_loss
+        )
+        given = {
+            "facts": facts,
+            "degrees": degrees,
+            "atStake": degrees // 2,
+            "sureScore": stats.t.ppf(SURE_CHANCE, degrees),
+        }
         given["calibration"] = [calibration.scale, calibration.shift]
         for share in (0.8, 0.9, 0.95, 1.0, 1.05):
-            ask = "chanceOf(each, given.share, given.degrees, given.sureScore, given.calibration)"
+            ask = "chanceOf(each, given.share, given.degrees, given.sureScore, given.calibration, given.atStake)"
             chances = run_js(f"given.facts.map(each => {ask})", given | {"share": share})
             expected_chances = calibration.to_chances(losses.score(mean, share), degrees)
             assert chances == pytest.approx(expected_chances, abs=0.01)

@@ -48,16 +48,19 @@ function studentScore(chance, degrees) {
 }
 
 // What a setting keeps beyond a share, in standard errors; by its mean change and error, as loss_model.py scores it.
-function scoreOf(mean, error, share, degrees) {
+function scoreOf(mean, error, isUnharmed, share, degrees, atStake) {
   const excess = mean + 1 - share;
-  if (error > 0) return excess / error;
-  // Without any spread there is no error to go by, so queries that were not seen count.
-  return excess >= -1e-9 ? studentScore(Math.max(MIN_UNSEEN_CHANCE, 1 - share ** (degrees + 1)), degrees) : -Infinity;
+  if (error > 0 && !isUnharmed) return excess / error;
+  // Without any spread, or any loss, queries that were not seen count.
+  const unseenChance = 1 - Math.min(1, share / (1 + Math.max(mean, 0))) ** atStake;
+  const unseenScore = studentScore(Math.max(MIN_UNSEEN_CHANCE, unseenChance), degrees);
+  if (error > 0) return Math.min(excess / error, unseenScore);
+  return excess >= -1e-9 ? unseenScore : -Infinity;
 }
 
 // The chance that a setting keeps a share; calibrated as choice_calibration.py does.
-export function chanceOf([mean, error], share, degrees, sureScore, [scale, shift]) {
-  const plain = scoreOf(mean, error, share, degrees), score = plain > 0 ? scale * plain : plain;
+export function chanceOf([mean, error, isUnharmed], share, degrees, sureScore, [scale, shift], atStake = degrees + 1) {
+  const plain = scoreOf(mean, error, isUnharmed, share, degrees, atStake), score = plain > 0 ? scale * plain : plain;
   const stretched = ((score - shift) * sureScore) / (sureScore - shift);
   return studentCdf(score < shift ? score - shift : score < sureScore ? stretched : score, degrees);
 }
@@ -267,13 +270,13 @@ export class BudgetLevel {
 
   // Give lines and points the width and opacity of their chance to keep the budget, without drawing them anew.
   fade() {
-    const { degrees, sureScore, calibrations, low, step, minOpacity } = this.level ?? {};
+    const { degrees, atStake, sureScore, calibrations, low, step, minOpacity } = this.level ?? {};
     if (!degrees) return;
     this.faded = this.value;
     const calibration = calibrations[Math.round((this.value - low) / step)];
     const opacityOf = (chance) => minOpacity + (1 - minOpacity) * chance;
     for (const { keep, method, lines, points } of this.chart.fadingParts()) {
-      const chances = keep.map((facts) => (facts ? chanceOf(facts, this.value / 100, degrees, sureScore, calibration) : 1));
+      const chances = keep.map((facts) => (facts ? chanceOf(facts, this.value / 100, degrees, sureScore, calibration, atStake) : 1));
       const extraWidth = method === this.emphasised ? EMPHASIS_PX : 0;
       for (const line of lines) {
         line.style.strokeWidth = `${MIN_WIDTH + WIDTH_RANGE * chances[0] + extraWidth}px`;

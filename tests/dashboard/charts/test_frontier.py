@@ -186,8 +186,9 @@ def test_browser_gets_the_numbers_behind_every_chance(estimates, estimated_chart
     for trace in figure.data:
         if trace.customdata is None or trace.legendgroup == "top_k 0":
             continue
-        mean, std_error = np.transpose(trace.meta["keep"])
-        losses = LossEstimate(mean=mean, std_error=std_error, degrees=level["degrees"])
+        mean, std_error, is_unharmed = np.transpose(trace.meta["keep"])
+        facts = {"degrees": level["degrees"], "n_at_stake": level["atStake"], "has_loss": is_unharmed == 0}
+        losses = LossEstimate(mean=mean, std_error=std_error, **facts)
         positions = [estimates.position_of[label] for label in trace.customdata]
         for number in (0, 20, 45):
             calibration = Calibration(*level["calibrations"][number])

@@ -197,7 +197,13 @@ def test_settings_that_are_left_out_change_nothing():
     means, sampled_gains = resample(changes, gains)
     is_left_out = np.arange(20) != 4
     calibration = calibrate(SampledSettings.sort(means, sampled_gains, is_left_out), losses).at(KEEP)
-    alone = LossEstimate(mean=losses.mean[[4]], std_error=losses.std_error[[4]], degrees=losses.degrees)
+    alone = LossEstimate(
+        mean=losses.mean[[4]],
+        std_error=losses.std_error[[4]],
+        degrees=losses.degrees,
+        n_at_stake=losses.n_at_stake,
+        has_loss=losses.has_loss[[4]],
+    )
     single = SampledSettings.sort(means[:, [4]], sampled_gains[:, [4]], np.zeros(1, dtype=bool))
     assert calibration == calibrate(single, alone).at(KEEP)
 

@@ -678,3 +678,21 @@ def test_embeddings_alone_suffice():
     decoders = [engine.Decoder(engine.make("top_k")), engine.Decoder(engine.make("mmr", relevance_weight=0.5))]
     decision = decide(engine.sweep(decoders, space, queries, qrels, k=5), k=5)
     assert decision.queries == 30 and len(decision.options) == 1
+
+
+@pytest.mark.threat("queries without anything to lose beside a few with", "they make nothing sure, and confirm nothing")
+def test_queries_on_which_the_baseline_finds_nothing_make_nothing_sure():
+    """Ten queries that lose nothing leave 60% for 95%; ninety on which nothing can be lost made that 99%."""
+    for n_at_stake, is_enough in ((10, False), (100, True)):
+        recall = np.repeat([1.0, 0.0], [n_at_stake, 100 - n_at_stake])
+        cells, others = (
+            [
+                cell("top_k", {"recall": recall, "ilad": np.full(100, 0.4)}, split=split),
+                cell("mmr", {"recall": recall, "ilad": np.full(100, 0.5)}, split=split, relevance_weight=0.7),
+            ]
+            for split in ("dev", "test")
+        )
+        assert (decide(cells).sure is not None) == is_enough
+        sure = decide(cells, keep=0.6, confirm=others).sure
+        assert sure.confirmed_low == pytest.approx(0.05 ** (1 / n_at_stake))
+        assert sure.chance == pytest.approx(1 - 0.6**n_at_stake, abs=1e-6) or is_enough

@@ -74,6 +74,22 @@ def test_settings_without_any_change_are_as_sure_as_so_many_queries_can_tell(n_q
     assert to_chances(estimate, 1.0 + 1e-6).tolist() == [0.0, 0.0, 0.0]
 
 
+def test_tiny_gains_do_not_vouch_for_losses_that_no_query_shows():
+    """Twenty queries with a gain of a thousandth, of which one in nine would lose all, made 95% sure."""
+    changes = np.abs(np.random.default_rng(0).normal(0, 1e-3, (20, 2)))
+    changes[0, 1] = -0.1
+    estimate = estimate_losses(changes, np.array([0.1, 0.1]))
+    kept = 1 + estimate.mean[0]
+    assert to_chances(estimate, 0.95)[0] == pytest.approx(1 - (0.95 / kept) ** 20)
+    assert estimate.find_sure_shares(student.ppf(0.95, 19))[0] == pytest.approx(kept * 0.05 ** (1 / 20))
+    assert estimate.has_loss.tolist() == [False, True] and to_chances(estimate, 0.95)[1] > 0.95
+
+
+def test_large_gains_without_a_loss_keep_all_for_sure():
+    estimate = estimate_losses(np.random.default_rng(0).uniform(0.05, 0.2, (50, 1)), np.array([0.1]))
+    assert to_chances(estimate, 1.0) > 0.95
+
+
 @pytest.mark.parametrize("gains", [np.zeros(3), np.array([0.0, 0.1, 0.2])])
 def test_settings_without_a_gain_have_finite_estimates(gains):
     changes = np.random.default_rng(0).normal(0, 0.1, (20, 3))
