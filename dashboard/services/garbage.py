@@ -9,6 +9,8 @@ from dashboard.services import jobs
 
 COLLECT_SECONDS = 15.0
 """Seconds between two collections while pages are drawn; a session's figures and tables are cycles of objects."""
+FULL_COLLECTION_EVERY = 20
+"""So often a collection looks at everything: what was alive when the heap was frozen, such as sessions, may be dead."""
 MIN_YOUNG_COLLECTIONS = 20
 """Collections of young objects, since the last look, from which on the server counts as at work."""
 
@@ -41,12 +43,16 @@ def start_collecting() -> None:
 
 def _collect_until_shutdown() -> None:
     """Collect garbage at intervals, in the thread for it."""
-    n_seen = _count_young_collections()
+    n_seen, n_collections = _count_young_collections(), 0
     while not jobs.wait_for_shutdown(COLLECT_SECONDS):
         # An idle server makes no garbage, and should use no processor.
         if _count_young_collections() - n_seen >= MIN_YOUNG_COLLECTIONS:
-            gc.collect()
-            return_memory()
+            n_collections += 1
+            if n_collections % FULL_COLLECTION_EVERY:
+                gc.collect()
+                return_memory()
+            else:
+                freeze_heap()
             n_seen = _count_young_collections()
 
 

@@ -68,7 +68,7 @@ class Memo(MutableMapping[K, V]):
         return len(self._values)
 
 
-MAX_SHARED = 64
+MAX_SHARED = 32
 """Frontiers, estimates and comparisons that all sessions share; an estimate of 200 settings takes some MB."""
 _SHARED_TABLES: dict[str, Memo[Any, Any]] = {}
 """Name → table of values that all sessions share."""

@@ -55,6 +55,8 @@ from engine.evaluation.tables import find_default_baseline
 from engine.progress import counted
 
 MIN_QUERIES = 2
+MAX_KNOWN_SHARES = 256
+"""Shares of the baseline's metric whose chances are kept in memory."""
 MAX_SHARE, N_BISECTIONS = 64.0, 60
 """Share of the baseline's metric beyond all that are asked for, and halvings that find one to the last digits."""
 
@@ -609,10 +611,15 @@ class OptionEstimates(EstimatedSettings):
 
     def find_chances(self, keep: float) -> np.ndarray:
         """Return each setting's chance to keep a share of the baseline's metric, (m,); computed once a share."""
-        if keep not in self._chances:
+        chances = self._chances.get(keep)
+        if chances is None:
             scores = self.losses.score(self.losses.mean, keep)
-            self._chances[keep] = self.calibrate(keep).to_chances(scores, self.losses.degrees)
-        return self._chances[keep]
+            chances = self.calibrate(keep).to_chances(scores, self.losses.degrees)
+            # A page's visitors share the estimates, and links ask for any share.
+            if len(self._chances) >= MAX_KNOWN_SHARES:
+                self._chances.clear()
+            self._chances[keep] = chances
+        return chances
 
     @cached_property
     def _chances(self) -> dict[float, np.ndarray]:

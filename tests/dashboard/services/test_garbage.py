@@ -39,6 +39,18 @@ def test_cycles_of_objects_are_freed_while_the_server_works(monkeypatch, start_c
     until(lambda: cycle() is None)
 
 
+def test_what_was_frozen_while_alive_is_freed_in_the_end(monkeypatch, start_collecting):
+    """As a session that was open when a corpus was loaded."""
+    monkeypatch.setattr(garbage, "_count_young_collections", iter(range(0, 10**6, 100)).__next__)
+    monkeypatch.setattr(garbage, "FULL_COLLECTION_EVERY", 3)
+    session = Cycle()
+    frozen = weakref.ref(session)
+    gc.freeze()
+    del session
+    start_collecting()
+    until(lambda: frozen() is None)
+
+
 def test_an_idle_server_collects_nothing(monkeypatch, start_collecting):
     looks = []
     monkeypatch.setattr(garbage, "_count_young_collections", lambda: looks.append(time.monotonic()) or 7)
