@@ -40,8 +40,8 @@ MIN_REPORTED_SHIFT = 0.001
 """Least distance that sentences give."""
 NOISE_CHANGE = 0.01
 """A smaller change of a measure says nothing."""
-MIN_AXIS_SPAN = NOISE_CHANGE
-"""Least range of the axis of a measure without an alarm: a change that says nothing never leaves it."""
+MIN_AXIS_SPAN = 0.05
+"""Least range of the axis of a measure without an alarm: a change that says nothing fills a fifth of it at most."""
 
 
 @dataclass(frozen=True)
