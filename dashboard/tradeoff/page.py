@@ -100,6 +100,7 @@ body:has(.st-key-{verdict.KEY} :is(button, [data-testid=stTooltipHoverTarget]):i
 @media (max-width: 640px) {{
   .st-key-{CONTROLS} [data-testid=stPopover] button :is(p, [data-testid=stMarkdownContainer]) {{position: absolute;
     width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}}
+  .st-key-tradeoff-frontier {{overflow: visible !important; margin-bottom: 1.5rem}}
   .st-key-{PILLS} {{flex: 1 1 calc(100% - 4rem); min-width: 0}}
   .st-key-{PILLS}, .st-key-{PILLS} > div {{overflow: hidden}}
   .st-key-{PILLS} [data-testid=stButtonGroup] > div, .st-key-{verdict.ACTIONS} {{flex-wrap: nowrap !important;

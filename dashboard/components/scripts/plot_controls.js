@@ -22,7 +22,6 @@ ${LEVEL_STYLE}
 .frontier-scrub input::-moz-range-thumb { width: 10px; height: 10px; background: var(--own); border: 3px solid var(--st-background-color, #fff); border-radius: 50%; }
 .frontier-scrub input:focus-visible { outline: 2px solid var(--st-primary-color); }
 .frontier-scrub output { font-variant-numeric: tabular-nums; min-width: 15em; }
-@media (max-width: 640px) { .stElementContainer:has(.frontier-scrub) { height: auto !important; } }
 `;
 const REPORT_PAUSE_MS = 200; // after the last change of the dot
 const EDGE = 0.04; // room around the dot, as a share of a range that is widened for it
