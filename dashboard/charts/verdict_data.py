@@ -27,11 +27,10 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
     budgets, option_numbers = [], dict[str, int]()
     options: list[dict[str, str]] = []
     for share in list_budgets():
-        # with_options=False: only the two choices are used, so the list of all settings is not made.
-        at_budget = estimates.decide(share, with_options=False)
-        # What another split says holds for the budget that it was asked about, and so does a setting that is pinned.
-        if decision.confirm_split is not None and isclose(share, decision.keep):
-            at_budget = decision
+        # What another split says holds for the budget that is set, and so does a setting that is pinned: the page's
+        # other parts draw this decision too. with_options=False: only the two choices of other budgets are used.
+        is_set = isclose(share, decision.keep)
+        at_budget = decision if is_set else estimates.decide(share, with_options=False)
         choices, chances, sure_shares = [], [], []
         for option in (at_budget.sure, at_budget.bet):
             if option is not None and option.label not in option_numbers:

@@ -112,8 +112,6 @@ CHART_ROWS = ((1, 540),)
 SAMPLE_SIZES = (100, 500, 2000)
 MIN_PANEL_METHODS = 4
 """From so many decoders on each has a panel, unless a person asks for one chart."""
-LAST_KEY = "tradeoff.estimates.last"
-"""Session key of the last estimates, which stand while further settings are measured."""
 DEFAULT_SAMPLE = 500
 """Default sample of the labelled queries: enough for stable means."""
 
@@ -778,7 +776,7 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
             MAX_SHARED,
             is_shared=True,
         )
-        st.session_state[LAST_KEY] = _get_data_key(sweep, points), labels, estimates
+        st.session_state[selection.LAST_KEY] = _get_data_key(sweep, points), labels, estimates
     decoders_by_label = dict(zip(read_column(sweep.decoders, "label"), sweep.decoders, strict=True))
     runs_by_label = {run_label: run for run_label, (run, _) in other_systems.items()}
     return _Results(
@@ -810,7 +808,7 @@ def _find_last_estimates(data_key: tuple[Any, ...], labels: frozenset[str]) -> O
 
     Decoders may have been added since, which the estimates do not know. labels: of what is measured or will be
     """
-    last: tuple[Any, frozenset[str], OptionEstimates] | None = st.session_state.get(LAST_KEY)
+    last: tuple[Any, frozenset[str], OptionEstimates] | None = st.session_state.get(selection.LAST_KEY)
     return last[2] if last is not None and last[0] == data_key and last[1] <= labels else None
 
 

@@ -16,7 +16,7 @@ from dashboard.services.jobs import Job, SessionJobs
 from dashboard.services.source import Source
 from dashboard.session.choices import TRADEOFF, TUNE, PageChoice, digest_query_ids, identify_data
 from dashboard.session.query import find_first_split
-from dashboard.session.tradeoff import PART_KEY, SYSTEM_PART
+from dashboard.session.tradeoff import PART_KEY, PICKED_KEY, SYSTEM_PART
 from dashboard.tradeoff import page, selection
 from dashboard.widgets import runs
 from engine.data.encoders import read_embedded_texts
@@ -79,6 +79,21 @@ def swept(decoders=None, **asked):
 def headline_of(app):
     """Return the sentences above the chart, as written without the live view."""
     return [text.value for text in app.text if text.value.startswith(("You can ", "No setting ", "Going ", "The near"))]
+
+
+def name_sure_setting(app):
+    """Return the names of the sure setting in the headline, the boxes, the table and the card."""
+    headline, choices, table = (pages.component(app, f"tradeoff.{part}") for part in ("headline", "choices", "table"))
+    numbers = [round((data["budget"] - data["low"]) / data["step"]) for data in (headline, choices, table)]
+    budgets = [data["budgets"][number] for data, number in zip((headline, choices, table), numbers, strict=True)]
+    card = pages.component(pages.press(app, "tradeoff.card"), "tradeoff.card.picture")
+    card_texts = re.findall(">([^<]+)<", card["svg"])
+    return {
+        budgets[0]["sentences"][0].rpartition(": ")[2].removesuffix("."),
+        choices["options"][budgets[1]["choices"][0]]["name"],
+        table["options"][budgets[2][0][0]]["cells"][0],
+        card_texts[card_texts.index("Sure") + 1],
+    }
 
 
 @pytest.fixture(scope="module")
@@ -256,6 +271,19 @@ def test_denied_choice_is_confirmed_for_a_lower_share_by_one_click(measurements)
     assert choice.status.startswith("confirmed on test") and denied.status.startswith("not confirmed")
     assert "tradeoff.lower" not in pages.keys(app)
     assert app.button(key="tradeoff.use").proto.type == "primary"
+
+
+def test_setting_of_a_lower_share_gives_way_when_other_decoders_are_compared(live_views):
+    """All parts of the page named another setting than the headline did."""
+    app = pages.press(pages.press(measured(), "tradeoff.confirm"), "tradeoff.lower")
+    names = name_sure_setting(app)
+    assert len(names) == 1
+    app.session_state[PICKED_KEY] = [*FEW, "frank_wolfe"]
+    app = pages.finish_jobs(pages.press(app.run(), "tradeoff.start"))
+    other_names = name_sure_setting(app)
+    assert len(other_names) == 1 and other_names.isdisjoint(names), "Frank–Wolfe gains more"
+    app.session_state[PICKED_KEY] = FEW
+    assert name_sure_setting(app.run()) == names, "it is kept for the decoders that it was chosen among"
 
 
 def test_what_tune_chose_for_the_same_question_is_named_beside_the_choice():
