@@ -659,10 +659,9 @@ def _draw_verdict(
     sweep, estimates, decision = results.sweep, results.estimates, results.decision
     if estimates is None or decision is None:
         return results, {}
-    # Beside the running job nothing else is measured.
-    other_split = None if cells.running else _find_other_split(loaded, sweep)
+    other_split = _find_other_split(loaded, sweep)
     if other_split is not None and selection.is_asked_to_confirm(decision):
-        decision = _confirm(loaded, sweep, estimates, decision, other_split)
+        decision = _confirm(loaded, results, decision, other_split)
     # Tune names this choice with what the other split says of it.
     tuned_text = _describe_tuned(loaded, results, cells, decision)
     remark = f"{_describe_limits(sweep, cells, decision)} {tuned_text}".strip()
@@ -675,7 +674,16 @@ def _draw_verdict(
     runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
     request = build_request(loaded, estimates, decision.keep, runs_by_label)
     verdict.draw_verdict(
-        loaded, chart, decision, verdict_data, other_split, remark, request, not cells.missing, estimate_all
+        loaded,
+        chart,
+        decision,
+        verdict_data,
+        # Beside the running job nothing else is measured.
+        None if cells.running else other_split,
+        remark,
+        request,
+        not cells.missing,
+        estimate_all,
     )
     return replace(results, decision=decision), verdict_data
 
@@ -855,15 +863,14 @@ def _find_other_split(loaded: Loaded, sweep: Sweep) -> str | None:
     return None
 
 
-def _confirm(
-    loaded: Loaded, sweep: Sweep, estimates: OptionEstimates, decision: Decision, other_split: str
-) -> Decision:
+def _confirm(loaded: Loaded, results: _Results, decision: Decision, other_split: str) -> Decision:
     """Measure both choices and the baseline on another split; return the decision with the outcome.
 
-    Each choice has the largest gain among its kind: the sure setting among those almost certain to keep the budget, the
+    While a job measures other settings, what is stored of them counts, and nothing is measured beside it. Each choice has the largest gain among its kind: the sure setting among those almost certain to keep the budget, the
     required share of the baseline's metric, and the bet among those that keep it with a moderate chance.
     """
-    choices = (decision.sure, decision.bet)
+    assert results.estimates is not None
+    sweep, choices = results.sweep, (decision.sure, decision.bet)
     chosen = [option.decoder for option in choices if option is not None and option.decoder is not None]
     queries = loaded.dataset.judged(other_split)
     confirming = replace(
@@ -876,9 +883,14 @@ def _confirm(
         with jobs.limit_page_computations():
             return list(engine.sweep(**confirming.arguments(), store=sweeps.open_store()))
 
-    with st.spinner(f"Measuring on {visible(other_split)}"):
-        cells = get_or_compute(selection.MEMORY_KEY, ("confirm", confirming.key), measure_choices)
-    return estimates.decide(decision.keep, confirm=cells, pinned=selection.get_pinned())
+    if results.cells.running:
+        # What the other split has denied stays denied meanwhile. The baseline, which comes first, is needed.
+        stored = sweeps.load_stored_cells(confirming)
+        cells = list(stored) if stored and stored[0].label == sweep.baseline.label else []
+    else:
+        with st.spinner(f"Measuring on {visible(other_split)}"):
+            cells = get_or_compute(selection.MEMORY_KEY, ("confirm", confirming.key), measure_choices)
+    return results.estimates.decide(decision.keep, confirm=cells, pinned=selection.get_pinned())
 
 
 def _compare_settings(

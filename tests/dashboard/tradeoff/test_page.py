@@ -286,6 +286,24 @@ def test_setting_of_a_lower_share_gives_way_when_other_decoders_are_compared(liv
     assert name_sure_setting(app.run()) == names, "it is kept for the decoders that it was chosen among"
 
 
+def test_what_another_split_denies_stays_denied_while_other_decoders_are_measured(monkeypatch):
+    app = pages.press(measured(), "tradeoff.confirm")
+    denied = next(text.value for text in app.text if "looked sure" in text.value)
+    point = engine.sweep
+
+    def wait_for_stop(*arguments, **options):
+        assert options["split"] == "dev", "nothing is measured beside the job"
+        yield from list(point(*arguments, **options))[:1]
+        options["stop"].wait(patient(60))
+
+    monkeypatch.setattr(engine, "sweep", wait_for_stop)
+    app.session_state[PICKED_KEY] = [*FEW, "max_sum"]
+    pages.start_job(app.run(), "tradeoff.start", sweeps.SWEEP_PURPOSE, 1)
+    assert "so far" in pages.texts(app) and denied in pages.texts(app) and not headline_of(app)[0].startswith("You can")
+    assert "tradeoff.confirm" not in pages.keys(app)
+    pages.cancel_job(app, sweeps.SWEEP_PURPOSE)
+
+
 def test_what_tune_chose_for_the_same_question_is_named_beside_the_choice():
     facts = {"n_queries": 59, "queries_digest": "of others", "split": "half", "status": "not confirmed on test"}
     tuned = PageChoice(name="MMR · λ 0.88", **facts)
