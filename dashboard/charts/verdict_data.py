@@ -65,7 +65,8 @@ def _list_confirmations(decision: Decision) -> list[dict[str, str] | None]:
             continue
         summary = summarise_confirmation(option, decision.confirm_split or "")
         # There is a sentence for each choice that was measured there, in the same order.
-        confirmations.append({"text": visible(summary), "help": visible(sentences.pop(0))})
+        text = visible(f"{summary[:1].upper()}{summary[1:]}")
+        confirmations.append({"text": text, "help": visible(sentences.pop(0))})
     return confirmations
 
 

@@ -714,12 +714,20 @@ def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
         sentences.append(f"What counts is the level that is set, grade {level} (Data, Relevant from).")
     if decision.is_pooled and decision.left_out and not decision.is_declared:
         sentences.append("Whether judgements are complete is declared on Data (Judgements).")
-    if selection.get_pinned() is not None:
-        sentences.append("The setting is the one of the higher budget, of which another split confirms this one.")
+    if (pin := selection.find_pin()) is not None:
+        sentences.append(_describe_pin(pin, decision))
     n_measured = sweep.count_measured(cells.points)
     if n_measured < sweep.n_settings:
         sentences.append(f"{n_measured:,} of {sweep.n_settings:,} settings are measured so far.")
     return " ".join(sentences)
+
+
+def _describe_pin(pin: selection.PinnedSetting, decision: Decision) -> str:
+    """Describe why the sure setting is that of a higher budget: "This is the setting chosen for 95%; test …"."""
+    chosen_text = f"This is the setting chosen for {100 * pin.chosen_share:.4g}%"
+    if decision.sure is None or not decision.sure.confirmed:
+        return f"{chosen_text}."
+    return f"{chosen_text}; {decision.confirm_split} proves that it keeps {decision.budget_text}."
 
 
 def _describe_tuned(loaded: Loaded, results: _Results, cells: Cells, decision: Decision) -> str:
@@ -866,8 +874,9 @@ def _find_other_split(loaded: Loaded, sweep: Sweep) -> str | None:
 def _confirm(loaded: Loaded, results: _Results, decision: Decision, other_split: str) -> Decision:
     """Measure both choices and the baseline on another split; return the decision with the outcome.
 
-    While a job measures other settings, what is stored of them counts, and nothing is measured beside it. Each choice has the largest gain among its kind: the sure setting among those almost certain to keep the budget, the
-    required share of the baseline's metric, and the bet among those that keep it with a moderate chance.
+    While a job measures other settings, what is stored counts, and nothing is measured beside it. Each choice has the
+    largest gain among its kind: the sure setting among those almost certain to keep the budget, the required share of
+    the baseline's metric, and the bet among those that keep it with a moderate chance.
     """
     assert results.estimates is not None
     sweep, choices = results.sweep, (decision.sure, decision.bet)

@@ -11,7 +11,6 @@ from dashboard.charts.frontier import BUDGET_STEP, FrontierChart, list_budgets
 from dashboard.charts.palette import method_look
 from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, VerdictCard, build_verdict_svg
 from dashboard.charts.verdict_data import (
-    describe_denied_role,
     find_method,
     format_sure_share,
     format_two_sided,
@@ -30,7 +29,7 @@ from dashboard.tradeoff import selection
 from dashboard.widgets.tables import draw_columns, name_metric, text_column
 from engine.decoder import Decoder
 from engine.evaluation.decide import OptionEstimates, find_lower_share
-from engine.evaluation.decision import Decision, Option
+from engine.evaluation.decision import Decision, Option, describe_outcome, lacks_confirmed_gain
 from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, FrontierPoint
 from engine.evaluation.metrics import title_of
@@ -388,9 +387,10 @@ def _format_certainty(option: Option, decision: Decision | None) -> str:
     for choice in () if decision is None else (decision.sure, decision.bet):
         # The estimates do not know what another split says of a choice.
         if choice is not None and choice.label == option.label and decision is not None:
-            if choice is decision.sure and (denial := describe_denied_role(decision)):
-                text = denial
-            elif outcome := choice.describe_confirmation(decision.confirm_split or ""):
+            if choice.is_sure and choice.is_denied:
+                text = "sure" if lacks_confirmed_gain(choice) else "looked sure"
+                text += f" on {decision.split}" if decision.split else ""
+            if outcome := describe_outcome(choice, decision.confirm_split or ""):
                 text = f"{text}, {outcome}"
     # In lines, so that the column stays narrow.
     return text.replace(", ", ",\n")

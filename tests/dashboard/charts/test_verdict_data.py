@@ -75,11 +75,13 @@ def test_what_another_split_says_is_in_the_headline_of_its_budget_alone(estimate
     sure = replace(plain.sure, confirmed=is_confirmed, confirmed_share=0.93, confirmed_low=0.88, confirmed_gain=0.1)
     decision = replace(plain, sure=sure, confirm_split="test", confirm_queries=9)
     before, after = (build_verdict_data(estimates, each, False) for each in (plain, decision))
+    kept_text = "93.0%, proven to 88.0%: confirmed" if is_confirmed else "93.0%, proven only to 88.0%"
+    assert after["confirmations"][0]["text"] == f"On test {kept_text}; +10%"
     changed = [x["sentences"][0] for x, y in zip(after["budgets"], before["budgets"], strict=True) if x != y]
     if is_confirmed:
         assert not changed and after["denial"] == ""
     else:
-        assert len(changed) == 1 and changed[0].endswith("; on test it is not (at least 88.0%).")
+        assert len(changed) == 1 and changed[0].endswith("; on test 93.0%, proven only to 88.0%.")
         assert after["denial"] == f"looked sure{f' on {plain.split}' if plain.split else ''}, not on test"
 
 
@@ -88,7 +90,7 @@ def test_setting_denied_for_want_of_a_gain_is_not_said_to_be_unsure(estimates):
     sure = replace(plain.sure, confirmed=False, confirmed_share=1.0, confirmed_low=0.997, confirmed_gain=-0.002)
     decision = replace(plain, sure=sure, split="dev", confirm_split="test", confirm_queries=9)
     assert describe_denied_role(decision) == "sure on dev, gains nothing on test"
-    assert list_headlines(decision)[0].endswith("; on test it gains nothing.")
+    assert list_headlines(decision)[0].endswith("; on test 100.0%, proven to 99.7%: gains nothing.")
 
 
 def test_headlines_are_the_sentences_on_the_choices(estimates):

@@ -178,4 +178,7 @@ def test_table_of_every_budget_has_the_choices_of_its_decision_and_the_confirmed
         seen.add(tuple(labels))
     assert len(seen) > 3
     first = data["budgets"][20][0]
-    assert data["options"][first[0]]["label"] == modest.label and first[1:] == ["sure,\nconfirmed on test", True]
+    assert data["options"][first[0]]["label"] == modest.label and first[1:] == [
+        "sure,\non test 99.0%,\nproven to 98.9%: confirmed",
+        True,
+    ]
