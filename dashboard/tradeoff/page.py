@@ -21,7 +21,7 @@ from dashboard.charts.frontier import (
     plot_frontier,
 )
 from dashboard.charts.frontier_panels import plot_panels
-from dashboard.charts.verdict_data import build_verdict_data
+from dashboard.charts.verdict_data import build_verdict_data, describe_scope
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, sweeps, trained
 from dashboard.services.jobs import Job
@@ -670,7 +670,7 @@ def _draw_verdict(
         pinned=selection.get_pinned(),
     )  # fmt: skip
     # Both parts of the verdict, above the board and in it, show the same choices at every budget.
-    verdict_data = build_verdict_data(estimates, decision, is_dark())
+    verdict_data = build_verdict_data(estimates, decision, is_dark(), describe_scope(estimates))
     runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
     request = build_request(loaded, estimates, decision.keep, runs_by_label)
     verdict.draw_verdict(
