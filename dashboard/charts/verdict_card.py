@@ -40,7 +40,7 @@ from dashboard.charts.frontier import (
 from dashboard.charts.frontier_layout import Box, Place, convex_hull
 from dashboard.charts.palette import GREY, SANS_FONTS, Style, method_style, mix_with_ink
 from dashboard.charts.verdict_data import format_sure_share
-from engine.evaluation.decision import BET_CHANCE, Decision, Option
+from engine.evaluation.decision import BET_CHANCE, Decision, Option, describe_outcome
 from engine.evaluation.frontier import TIME_AXIS, FrontierPoint
 from engine.evaluation.metrics import title_of
 from engine.progress import counted, shorten
@@ -255,11 +255,10 @@ def _describe_origin(decision: Decision) -> str:
 
 def _describe_confirmation(option: Option, decision: Decision) -> list[str]:
     """Say what the other split says of a recommended setting, in full and ever shorter; [] if unmeasured there."""
-    if option.confirmed_share is None or option.confirmed_low is None:
+    outcome = describe_outcome(option, decision.confirm_split or "")
+    if not outcome:
         return []
-    verdict = option.describe_confirmation(decision.confirm_split or "")
-    bound = f"{percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)}"
-    full_text = f"{verdict[:1].upper()}{verdict[1:]}: {bound}"
+    full_text = f"{outcome[:1].upper()}{outcome[1:]}"
     # A gain that the verdict names is not said twice.
     if option.confirmed_gain is None or (option.confirmed and not option.has_notable_gain):
         return [full_text]

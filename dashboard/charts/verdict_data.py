@@ -10,6 +10,7 @@ from dashboard.charts.palette import method_look
 from engine.evaluation.decision import lacks_confirmed_gain, summarise_confirmation
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS
 from engine.evaluation.metrics import title_of
+from engine.stages import methods
 from engine.wording import percent, visible
 
 if TYPE_CHECKING:
@@ -17,21 +18,21 @@ if TYPE_CHECKING:
     from engine.evaluation.decision import Decision, Option
 
 
-def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: bool) -> dict[str, Any]:
+def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: bool, scope: str = "") -> dict[str, Any]:
     """Build what the browser shows for every budget: two sentences, both choices and their chances.
 
     So the browser can follow a drag of the budget without asking the server. The budget is the share of the baseline's
     metric that a setting must keep. The two choices are the setting that is sure to keep it, and the bet, which gains
-    more and keeps it with a moderate chance. decision: at the budget that is set; dark: True for a dark page
+    more and keeps it with a moderate chance. decision: at the budget that is set; dark: True for a dark page; scope:
+    as `list_headlines` takes it
     """
     budgets, option_numbers = [], dict[str, int]()
     options: list[dict[str, str]] = []
     for share in list_budgets():
-        # with_options=False: only the two choices are used, so the list of all settings is not made.
-        at_budget = estimates.decide(share, with_options=False)
-        # What another split says holds for the budget that it was asked about, and so does a setting that is pinned.
-        if decision.confirm_split is not None and isclose(share, decision.keep):
-            at_budget = decision
+        # What another split says holds for the budget that is set, and so does a setting that is pinned: the page's
+        # other parts draw this decision too. with_options=False: only the two choices of other budgets are used.
+        is_set = isclose(share, decision.keep)
+        at_budget = decision if is_set else estimates.decide(share, with_options=False)
         choices, chances, sure_shares = [], [], []
         for option in (at_budget.sure, at_budget.bet):
             if option is not None and option.label not in option_numbers:
@@ -41,7 +42,7 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
             choices.append(None if option is None else option_numbers[option.label])
             chances.append(None if option is None else round(option.chance, 4))
             sure_shares.append(None if option is None else format_sure_share(option))
-        sentences = list(map(visible, list_headlines(at_budget)))
+        sentences = list(map(visible, list_headlines(at_budget, scope)))
         budget = {"sentences": sentences, "choices": choices, "chances": chances, "sureShares": sure_shares}
         budgets.append(budget)
     return {
@@ -66,7 +67,8 @@ def _list_confirmations(decision: Decision) -> list[dict[str, str] | None]:
             continue
         summary = summarise_confirmation(option, decision.confirm_split or "")
         # There is a sentence for each choice that was measured there, in the same order.
-        confirmations.append({"text": visible(summary), "help": visible(sentences.pop(0))})
+        text = visible(f"{summary[:1].upper()}{summary[1:]}")
+        confirmations.append({"text": text, "help": visible(sentences.pop(0))})
     return confirmations
 
 
@@ -81,13 +83,41 @@ def describe_denied_role(decision: Decision) -> str:
     return visible(f"looked sure{where}, not on {decision.confirm_split}")
 
 
-def list_headlines(decision: Decision) -> tuple[str, ...]:
-    """Return the sentences on the choices, without those on their origin."""
+def describe_scope(estimates: OptionEstimates) -> str:
+    """Describe the decoders that a verdict compares, "With MMR alone"; "" if they are all that there are."""
+    specs = methods("selector")
+    # The baseline, the first of the registry, cannot be recommended.
+    n_decoders = len(specs) - 1
+    titles = dict[str, str]()
+    for position, decoder in enumerate(estimates.decoders):
+        # A run of another system, which has no decoder, is one more.
+        name = estimates.aligned.names[position + 1] if decoder is None else decoder.select.spec.name
+        titles[name] = name if decoder is None else decoder.select.spec.title
+    n_compared = len(titles.keys() & set(list(specs)[1:]))
+    if n_compared == n_decoders:
+        return ""
+    return (
+        f"With {' and '.join(titles.values())} alone"
+        if len(titles) <= 2
+        else f"With {n_compared} of {n_decoders} decoders"
+    )
+
+
+def list_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
+    """Return the sentences on the choices, without those on their origin.
+
+    scope: of `describe_scope`, which the first one then begins with
+    """
     # The first sentence names the setting that is sure to keep the required share of the baseline's metric, or says
     # that there is none. The second one names the bet, a setting with more gain that keeps it with a moderate chance;
     # without both, the setting that most likely keeps it. It is missing if no setting gains, or if there is a sure
     # setting and no bet.
-    return decision.sentences[: 1 if decision.nearest is None or (decision.sure and not decision.bet) else 2]
+    n_headlines = 1 if decision.nearest is None or (decision.sure and not decision.bet) else 2
+    first, *others = decision.sentences[:n_headlines]
+    # What another split denies is said of one setting, and not of the best of all.
+    if scope and not (decision.sure is not None and decision.sure.is_denied):
+        first = f"{scope} {first[:1].lower()}{first[1:]}"
+    return first, *others
 
 
 def _describe_option(option: Option, decision: Decision) -> dict[str, str]:

@@ -171,16 +171,30 @@ def find_cells(sweep: Sweep) -> Cells:
     elif job is not None and (job.running or job.partial):
         points = _order_cells(sweep, job.partial or ())  # a job begins with what the file has
     else:
-        points = _load_stored_cells(sweep)
+        points = load_stored_cells(sweep)
     curves = load_stored_curves(sweep)
     n_missing = len(sweep.decoders) - len(points) + len(sweep.exact_decoders) - len(curves)
     if sweep.model is None:
         return Cells(points, n_missing, curves, job)
-    model_cells, model_curves = _load_stored_cells(sweep.model), load_stored_curves(sweep.model)
+    model_cells, model_curves = load_stored_cells(sweep.model), load_stored_curves(sweep.model)
     n_model_missing = len(sweep.decoders) - len(model_cells) + len(sweep.exact_decoders) - len(model_curves)
     # A part of them would correct a part of the settings.
     model = None if n_model_missing else (*name_judge(model_cells, sweep.model.judge), *model_curves)
     return Cells(points, n_missing + n_model_missing, curves, job, model)
+
+
+def load_stored_cells(sweep: Sweep) -> tuple[Cell, ...]:
+    """Return a sweep's finished cells (a decoder's metrics each) from memory or file, in decoders' order."""
+    points = _CELLS.get(sweep.cells_key)
+    if points is not None:
+        return points
+    if sweep.vectors is not None:
+        stored, _ = stored_cells(**sweep.arguments(), store=open_store())
+        points = _order_cells(sweep, stored)
+        # An incomplete sweep is not cached, as a job, or another server, adds to the file.
+        if len(points) == len(sweep.decoders):
+            _CELLS[sweep.cells_key] = points
+    return points or ()
 
 
 def load_stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
@@ -193,20 +207,6 @@ def load_stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
         if len(curves) == len(sweep.exact_decoders):
             _CURVES[sweep.cells_key] = curves
     return curves or ()
-
-
-def _load_stored_cells(sweep: Sweep) -> tuple[Cell, ...]:
-    """Return a sweep's finished cells (a decoder's metrics each) from memory or file, in decoders' order."""
-    points = _CELLS.get(sweep.cells_key)
-    if points is not None:
-        return points
-    if sweep.vectors is not None:
-        stored, _ = stored_cells(**sweep.arguments(), store=open_store())
-        points = _order_cells(sweep, stored)
-        # An incomplete sweep is not cached, as a job, or another server, adds to the file.
-        if len(points) == len(sweep.decoders):
-            _CELLS[sweep.cells_key] = points
-    return points or ()
 
 
 def _order_cells(sweep: Sweep, points: Any) -> tuple[Cell, ...]:

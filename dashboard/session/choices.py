@@ -19,7 +19,8 @@ TRADEOFF, TUNE = "Trade-off", "Tune"
 SCOPE_HELP = (
     "Trade-off chooses on the labelled queries of the split beside the query, or on a sample of them, among the "
     "decoders that are chosen there. Tune chooses on a split of its own and confirms on another one. So the two can "
-    "choose different settings: they look at other queries, or at other decoders."
+    "choose different settings: they look at other queries, or at other decoders. The more settings are compared, the "
+    "more a setting must keep to be called sure, as the best of many looks better than it is."
 )
 
 

@@ -21,7 +21,7 @@ from dashboard.charts.frontier import (
     plot_frontier,
 )
 from dashboard.charts.frontier_panels import plot_panels
-from dashboard.charts.verdict_data import build_verdict_data
+from dashboard.charts.verdict_data import build_verdict_data, describe_scope
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, sweeps, trained
 from dashboard.services.jobs import Job
@@ -114,8 +114,6 @@ CHART_ROWS = ((1, 540),)
 SAMPLE_SIZES = (100, 500, 2000)
 MIN_PANEL_METHODS = 4
 """From so many decoders on each has a panel, unless a person asks for one chart."""
-LAST_KEY = "tradeoff.estimates.last"
-"""Session key of the last estimates, which stand while further settings are measured."""
 DEFAULT_SAMPLE = 500
 """Default sample of the labelled queries: enough for stable means."""
 
@@ -663,10 +661,9 @@ def _draw_verdict(
     sweep, estimates, decision = results.sweep, results.estimates, results.decision
     if estimates is None or decision is None:
         return results, {}
-    # Beside the running job nothing else is measured.
-    other_split = None if cells.running else _find_other_split(loaded, sweep)
+    other_split = _find_other_split(loaded, sweep)
     if other_split is not None and selection.is_asked_to_confirm(decision):
-        decision = _confirm(loaded, sweep, estimates, decision, other_split)
+        decision = _confirm(loaded, results, decision, other_split)
     # Tune names this choice with what the other split says of it.
     tuned_text = _describe_tuned(loaded, results, cells, decision)
     remark = f"{_describe_limits(sweep, cells, decision)} {tuned_text}".strip()
@@ -675,11 +672,20 @@ def _draw_verdict(
         pinned=selection.get_pinned(),
     )  # fmt: skip
     # Both parts of the verdict, above the board and in it, show the same choices at every budget.
-    verdict_data = build_verdict_data(estimates, decision, is_dark())
+    verdict_data = build_verdict_data(estimates, decision, is_dark(), describe_scope(estimates))
     runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
     request = build_request(loaded, estimates, decision.keep, runs_by_label)
     verdict.draw_verdict(
-        loaded, chart, decision, verdict_data, other_split, remark, request, not cells.missing, estimate_all
+        loaded,
+        chart,
+        decision,
+        verdict_data,
+        # Beside the running job nothing else is measured.
+        None if cells.running else other_split,
+        remark,
+        request,
+        not cells.missing,
+        estimate_all,
     )
     return replace(results, decision=decision), verdict_data
 
@@ -710,12 +716,20 @@ def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
         sentences.append(f"What counts is the level that is set, grade {level} (Data, Relevant from).")
     if decision.is_pooled and decision.left_out and not decision.is_declared:
         sentences.append("Whether judgements are complete is declared on Data (Judgements).")
-    if selection.get_pinned() is not None:
-        sentences.append("The setting is the one of the higher budget, of which another split confirms this one.")
+    if (pin := selection.find_pin()) is not None:
+        sentences.append(_describe_pin(pin, decision))
     n_measured = sweep.count_measured(cells.points)
     if n_measured < sweep.n_settings:
         sentences.append(f"{n_measured:,} of {sweep.n_settings:,} settings are measured so far.")
     return " ".join(sentences)
+
+
+def _describe_pin(pin: selection.PinnedSetting, decision: Decision) -> str:
+    """Describe why the sure setting is that of a higher budget: "This is the setting chosen for 95%; test …"."""
+    chosen_text = f"This is the setting chosen for {100 * pin.chosen_share:.4g}%"
+    if decision.sure is None or not decision.sure.confirmed:
+        return f"{chosen_text}."
+    return f"{chosen_text}; {decision.confirm_split} proves that it keeps {decision.budget_text}."
 
 
 def _describe_tuned(loaded: Loaded, results: _Results, cells: Cells, decision: Decision) -> str:
@@ -780,7 +794,7 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
             MAX_SHARED,
             is_shared=True,
         )
-        st.session_state[LAST_KEY] = _get_data_key(sweep, points), labels, estimates
+        st.session_state[selection.LAST_KEY] = _get_data_key(sweep, points), labels, estimates
     decoders_by_label = dict(zip(read_column(sweep.decoders, "label"), sweep.decoders, strict=True))
     runs_by_label = {run_label: run for run_label, (run, _) in other_systems.items()}
     return _Results(
@@ -812,7 +826,7 @@ def _find_last_estimates(data_key: tuple[Any, ...], labels: frozenset[str]) -> O
 
     Decoders may have been added since, which the estimates do not know. labels: of what is measured or will be
     """
-    last: tuple[Any, frozenset[str], OptionEstimates] | None = st.session_state.get(LAST_KEY)
+    last: tuple[Any, frozenset[str], OptionEstimates] | None = st.session_state.get(selection.LAST_KEY)
     return last[2] if last is not None and last[0] == data_key and last[1] <= labels else None
 
 
@@ -859,15 +873,15 @@ def _find_other_split(loaded: Loaded, sweep: Sweep) -> str | None:
     return None
 
 
-def _confirm(
-    loaded: Loaded, sweep: Sweep, estimates: OptionEstimates, decision: Decision, other_split: str
-) -> Decision:
+def _confirm(loaded: Loaded, results: _Results, decision: Decision, other_split: str) -> Decision:
     """Measure both choices and the baseline on another split; return the decision with the outcome.
 
-    Each choice has the largest gain among its kind: the sure setting among those almost certain to keep the budget, the
-    required share of the baseline's metric, and the bet among those that keep it with a moderate chance.
+    While a job measures other settings, what is stored counts, and nothing is measured beside it. Each choice has the
+    largest gain among its kind: the sure setting among those almost certain to keep the budget, the required share of
+    the baseline's metric, and the bet among those that keep it with a moderate chance.
     """
-    choices = (decision.sure, decision.bet)
+    assert results.estimates is not None
+    sweep, choices = results.sweep, (decision.sure, decision.bet)
     chosen = [option.decoder for option in choices if option is not None and option.decoder is not None]
     queries = loaded.dataset.judged(other_split)
     confirming = replace(
@@ -880,9 +894,14 @@ def _confirm(
         with jobs.limit_page_computations():
             return list(engine.sweep(**confirming.arguments(), store=sweeps.open_store()))
 
-    with st.spinner(f"Measuring on {visible(other_split)}"):
-        cells = get_or_compute(selection.MEMORY_KEY, ("confirm", confirming.key), measure_choices)
-    return estimates.decide(decision.keep, confirm=cells, pinned=selection.get_pinned())
+    if results.cells.running:
+        # What the other split has denied stays denied meanwhile. The baseline, which comes first, is needed.
+        stored = sweeps.load_stored_cells(confirming)
+        cells = list(stored) if stored and stored[0].label == sweep.baseline.label else []
+    else:
+        with st.spinner(f"Measuring on {visible(other_split)}"):
+            cells = get_or_compute(selection.MEMORY_KEY, ("confirm", confirming.key), measure_choices)
+    return results.estimates.decide(decision.keep, confirm=cells, pinned=selection.get_pinned())
 
 
 def _compare_settings(

@@ -24,7 +24,11 @@ START_KEY = "tradeoff.started"
 CONFIRM_KEY = "tradeoff.confirmed"
 """Session key of the choices that are to be confirmed on another split."""
 PINNED_KEY = "tradeoff.pinned"
-"""Session key of a setting that stays the sure one at a budget, and of that budget; as (label, share)."""
+"""Session key of the PinnedSetting."""
+LAST_KEY = "tradeoff.estimates.last"
+"""Session key of the last estimates, which stand while further settings are measured.
+
+They come as (key of the data, labels of the settings, the estimates or None)."""
 MEMORY_KEY = "tradeoff.memory"
 """Name of the session's cache of the page's results."""
 Ends = tuple[float | None, float | None]
@@ -53,6 +57,16 @@ class OpenSetting:
         """Name under which charts find its colour and symbol, and its title."""
         spec = self.system.select.spec if isinstance(self.system, Decoder) else None
         return (spec.name, spec.title) if spec is not None else (self.system.label, self.name)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PinnedSetting:
+    """Setting that stays the sure one at a lower budget, which another split confirms that it keeps."""
+
+    label: str
+    share: float  # that budget
+    chosen_share: float  # the budget that it was chosen for, which that split denies
+    estimated: tuple[Any, ...]  # on what data and among which settings it was chosen, as `LAST_KEY` has them
 
 
 def open_point(label: str | None) -> None:
@@ -103,15 +117,31 @@ def keep_lower_share(estimates: OptionEstimates, decision: Decision, share: floa
     """
     assert decision.sure is not None
     set_budget(share)
-    st.session_state[PINNED_KEY] = decision.sure.label, get_budget()
+    st.session_state[PINNED_KEY] = PinnedSetting(
+        label=decision.sure.label,
+        share=get_budget(),
+        chosen_share=decision.keep,
+        estimated=st.session_state[LAST_KEY][:2],
+    )
     # The same setting was measured there already, so that nothing is chosen by what that split says.
     ask_to_confirm(estimates.decide(share, with_options=False, pinned=decision.sure.label))
 
 
+def find_pin() -> PinnedSetting | None:
+    """Return the setting that stays the sure one at the budget that is set; None for the one that is.
+
+    It was chosen among the settings that were compared: among others, or on other data, another one may be.
+    """
+    pin: PinnedSetting | None = st.session_state.get(PINNED_KEY)
+    if pin is None or pin.share != get_budget() or pin.estimated != st.session_state[LAST_KEY][:2]:
+        return None
+    return pin
+
+
 def get_pinned() -> str | None:
     """Return the label of the setting that stays the sure one at the budget that is set; None for the one that is."""
-    label, share = st.session_state.get(PINNED_KEY, (None, None))
-    return label if share == get_budget() else None
+    pin = find_pin()
+    return None if pin is None else pin.label
 
 
 def _list_choices(decision: Decision) -> tuple[str, ...]:

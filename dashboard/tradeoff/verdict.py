@@ -11,7 +11,7 @@ from dashboard.charts.frontier import BUDGET_STEP, FrontierChart, list_budgets
 from dashboard.charts.palette import method_look
 from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, VerdictCard, build_verdict_svg
 from dashboard.charts.verdict_data import (
-    describe_denied_role,
+    describe_scope,
     find_method,
     format_sure_share,
     format_two_sided,
@@ -30,7 +30,7 @@ from dashboard.tradeoff import selection
 from dashboard.widgets.tables import draw_columns, name_metric, text_column
 from engine.decoder import Decoder
 from engine.evaluation.decide import OptionEstimates, find_lower_share
-from engine.evaluation.decision import Decision, Option
+from engine.evaluation.decision import Decision, Option, describe_outcome, lacks_confirmed_gain
 from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, FrontierPoint
 from engine.evaluation.metrics import title_of
@@ -68,11 +68,12 @@ def draw_verdict(
     be measured, so that using the choice is the next step; estimate_all: returns the seconds that measuring the other
     decoders would take
     """
+    scope = "" if chart.estimates is None else describe_scope(chart.estimates)
     with st.container(key=KEY, gap="xsmall"):
         if is_available():
             _draw_view("headline", data)
         else:
-            for sentence in list_headlines(decision):
+            for sentence in list_headlines(decision, scope):
                 st.text(visible(sentence))
         if decision.warning:
             st.warning(visible(decision.warning), icon=":material/warning:")
@@ -185,7 +186,7 @@ def _draw_actions(
     with st.popover("Code"):
         st.code(snippet.text, language=snippet.language, wrap_lines=True)
     short_code = write_short_code(decoder, context)
-    draw_card_button(lambda: _build_card(loaded, chart, decision, short_code), "tradeoff.card")
+    draw_card_button(lambda: _build_card(loaded, chart, decision, short_code), "tradeoff.card", is_complete)
 
 
 def choose_button_kind(decision: Decision, is_complete: bool) -> Literal["primary", "secondary"]:
@@ -207,10 +208,11 @@ def use_in_explore(decoder: Decoder) -> None:
     st.session_state[selection.LEAVE_KEY] = st.session_state[selection.REDRAW_KEY] = True
 
 
-def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
+def draw_card_button(build_card: Callable[[], VerdictCard], key: str, is_complete: bool = True) -> None:
     """Draw a button that shows the verdict as one picture in a dialog.
 
-    build_card: makes the picture's content, called on the click only; key: of the button
+    build_card: makes the picture's content, called on the click only; key: of the button; is_complete: nothing remains
+    to be measured
     """
 
     def draw_preview(card: VerdictCard) -> None:
@@ -219,7 +221,11 @@ def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
         label = visible(" ".join(card.headline))
         draw_svg(svg, (CARD_WIDTH, CARD_HEIGHT), f"{key}.picture", file="frontier-card", label=label)
 
-    if st.button("Card", key=key, icon=":material/image:", help="One picture to paste into a chat or a report"):
+    # A picture outlives the page, which says that a verdict is one so far.
+    help_text = "One picture to paste into a chat or a report" + (
+        "" if is_complete else ", when all settings are measured"
+    )
+    if st.button("Card", key=key, icon=":material/image:", help=help_text, disabled=not is_complete):
         st.dialog("Card", width="large")(draw_preview)(build_card())
 
 
@@ -227,7 +233,7 @@ def _build_card(loaded: Loaded, chart: FrontierChart, decision: Decision, short_
     """Build the content of the picture that sums up the verdict: headline, frontier, choices, code."""
     baseline = None if chart.estimates is None else chart.estimates.baseline
     return VerdictCard(
-        headline=shorten_headlines(decision),
+        headline=shorten_headlines(decision, "" if chart.estimates is None else describe_scope(chart.estimates)),
         chart=chart,
         decision=decision,
         corpus=loaded.space.corpus.name,
@@ -236,8 +242,11 @@ def _build_card(loaded: Loaded, chart: FrontierChart, decision: Decision, short_
     )
 
 
-def shorten_headlines(decision: Decision) -> tuple[str, ...]:
-    """Return the verdict's first sentences without the settings' names, which a card has beside them."""
+def shorten_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
+    """Return the verdict's first sentences without the settings' names, which a card has beside them.
+
+    scope: of `describe_scope`, which the first one then begins with
+    """
     sentences = []
     for sentence in list_headlines(decision):
         for option in (decision.sure, decision.bet):
@@ -249,6 +258,8 @@ def shorten_headlines(decision: Decision) -> tuple[str, ...]:
         # The card's second line says what the other split says.
         where, _, rest = list_headlines(decision)[0].partition(f" {sure.name} ")
         sentences[0] = f"{where}: {rest.removeprefix('is ').partition('; on ')[0]}."
+    elif scope:
+        sentences[0] = f"{scope}: {sentences[0][:1].lower()}{sentences[0][1:]}"
     return tuple(sentences)
 
 
@@ -388,9 +399,10 @@ def _format_certainty(option: Option, decision: Decision | None) -> str:
     for choice in () if decision is None else (decision.sure, decision.bet):
         # The estimates do not know what another split says of a choice.
         if choice is not None and choice.label == option.label and decision is not None:
-            if choice is decision.sure and (denial := describe_denied_role(decision)):
-                text = denial
-            elif outcome := choice.describe_confirmation(decision.confirm_split or ""):
+            if choice.is_sure and choice.is_denied:
+                text = "sure" if lacks_confirmed_gain(choice) else "looked sure"
+                text += f" on {decision.split}" if decision.split else ""
+            if outcome := describe_outcome(choice, decision.confirm_split or ""):
                 text = f"{text}, {outcome}"
     # In lines, so that the column stays narrow.
     return text.replace(", ", ",\n")

@@ -31,7 +31,7 @@ from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.tables import draw_columns, draw_table, name_metric, number_column, pair, text_column
 from engine.errors import DataError, ParamError
-from engine.evaluation.decision import Decision, Option
+from engine.evaluation.decision import Decision, Option, describe_confirmed_share
 from engine.evaluation.export_decoder import export_all
 from engine.evaluation.heat_map import build_slices, compute_importance, heat_map
 from engine.evaluation.metrics import METRICS, mean_of_defined
@@ -169,11 +169,10 @@ def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
 
 def _list_test_cells(option: Option, test: str) -> list[str]:
     """Return what the other split says of a choice: the share that it keeps, its gain, and the verdict; "" unknown."""
-    if option.confirmed_share is None or option.confirmed_low is None:
+    if option.confirmed_share is None:
         return ["", "", f"not measured on {test}"]
-    test_text = f"{percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)}"
     gain = "" if option.confirmed_gain is None else f"{signed(100 * option.confirmed_gain, 0)}%"
-    return [test_text, gain, option.confirmation]
+    return [describe_confirmed_share(option), gain, option.confirmation]
 
 
 def _draw_unmeasured_bet(tuned: Tuned) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from math import floor
 from typing import Any
 
 from engine.decoder import Decoder
@@ -334,7 +335,7 @@ def _describe(decision: Decision) -> Iterator[str]:
         # What another split denies must not be said as if it were certain.
         looked = f"{verb_of_setting} {_format_gain(sure)} {more} and looked sure to keep {budget}"
         where = f"On {decision.split}" if decision.split else "At first"
-        yield f"{where} {sure.name} {looked}; on {decision.confirm_split} {_describe_denial(sure)}."
+        yield f"{where} {sure.name} {looked}; {describe_outcome(sure, decision.confirm_split or '')}."
     elif sure is not None:
         yield f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}."
     else:
@@ -344,7 +345,7 @@ def _describe(decision: Decision) -> Iterator[str]:
         goal = _format_gain(bet) if sure is not None else f"{_format_gain(bet)} {more}"
         outcome = ""
         if bet.confirmed is not None:
-            outcome = f"; on {decision.confirm_split} it {'did not hold' if bet.is_denied else 'held'}"
+            outcome = f"; {describe_outcome(bet, decision.confirm_split or '')}"
         yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet.chance)}{outcome}."
     elif sure is None and (nearest := decision.nearest) is not None:
         yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest.chance)}."
@@ -364,13 +365,6 @@ def _describe(decision: Decision) -> Iterator[str]:
     if decision.relevant_from != 1:
         yield f"A document counts as relevant from grade {decision.relevant_from}."
     yield from _describe_next_level(decision)
-
-
-def _describe_denial(sure: Option) -> str:
-    """Say why another split does not confirm a setting, "it is not (at least 93.9%)" or "it gains nothing"."""
-    if lacks_confirmed_gain(sure):
-        return "it gains nothing"
-    return "it is not" if sure.confirmed_low is None else f"it is not (at least {percent(sure.confirmed_low, 1)})"
 
 
 def _describe_cost(cost: Comparison) -> str:
@@ -481,27 +475,58 @@ def _describe_outcome(decision: Decision, option: Option) -> str:
     assert option.confirmed_share is not None and option.confirmed_low is not None
     return (
         f"On {decision.confirm_split} ({counted(decision.confirm_queries, 'query', 'queries')}) {option.name} "
-        f"keeps {percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)} with "
+        f"keeps {percent(option.confirmed_share, 1)}, at least {_format_bound(option.confirmed_low)} with "
         f"{percent(SURE_CHANCE)} confidence{_describe_confirmed_gain(decision, option)}: {option.confirmation}."
     )
 
 
 def summarise_confirmation(option: Option, split: str) -> str:
-    """Sum up what another split says of a setting: "test: +23% (95% CI +20% to +26%), keeps at least 95.2%, confirmed".
+    """Sum up what another split says of a setting: "on test 97.2%, proven to 95.2%: confirmed; +23% (95% CI …)".
 
     "" where it was not measured there; split: its name
     """
-    if option.confirmed_share is None or option.confirmed_low is None:
-        return ""
-    parts, gain, gain_low = [], option.confirmed_gain, option.confirmed_gain_low
+    parts, gain, gain_low = [describe_outcome(option, split)], option.confirmed_gain, option.confirmed_gain_low
     if gain is not None:
         digits = 0 if abs(gain) >= MIN_NOTABLE_GAIN else 1
         ends = "" if gain_low is None else f" (95% CI {_format_ends(gain_low, 2 * gain - gain_low)})"
         parts.append(f"{signed(100 * gain, digits)}%{ends}")
-    bound = f"at least {percent(option.confirmed_low, 1)}"
-    # A bet is held to its estimate, so that stands first.
-    parts.append(f"keeps {bound}" if option.is_sure else f"keeps {percent(option.confirmed_share, 1)}, {bound}")
-    return f"{split}: {', '.join([*parts, option.confirmation])}"
+    return "; ".join(filter(None, parts))
+
+
+def describe_outcome(option: Option, split: str) -> str:
+    """Say what a setting keeps on another split, and what that says of it.
+
+    A sure setting is held to what is proven, "on test 96.9%, proven only to 93.6%", and a bet to its estimate, "on test
+    96.9%: held". "" where it was not measured there; split: its name
+    """
+    kept_text = describe_confirmed_share(option)
+    if not kept_text:
+        return ""
+    outcome = f": {option.confirmation}"
+    if option.is_sure and option.is_denied:
+        # The bound has said that it is not confirmed, unless it keeps the share.
+        outcome = ": gains nothing" if lacks_confirmed_gain(option) else ""
+    return f"on {split} {kept_text}{outcome}"
+
+
+def describe_confirmed_share(option: Option) -> str:
+    """Describe what a setting keeps on another split, "96.9%, proven only to 93.6%"; of a bet "96.9%".
+
+    "" where it was not measured there
+    """
+    if option.confirmed_share is None or option.confirmed_low is None:
+        return ""
+    share_text = percent(option.confirmed_share, 1)
+    if not option.confirmed and not option.is_sure:
+        return share_text
+    is_missed = option.is_denied and not lacks_confirmed_gain(option)
+    return f"{share_text}, proven {'only ' if is_missed else ''}to {_format_bound(option.confirmed_low)}"
+
+
+def _format_bound(low: float) -> str:
+    """Format the share that a setting surely keeps, rounded down, as a larger one is not sure."""
+    # The small number saves a share that lies a rounding below.
+    return percent(floor(1000 * low + 1e-6) / 1000, 1)
 
 
 def _format_ends(low: float, high: float) -> str:

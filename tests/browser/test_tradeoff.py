@@ -235,7 +235,7 @@ def assert_confirmation_is_said_at_its_budget_alone(page):
     assert ("looked sure" in labels) == is_denied
     page.get_by_role("slider", name="Budget").press("ArrowDown")
     assert page.locator(".choice:visible .role").first.inner_text() == "Sure"
-    assert page.locator(".sentence:visible").first.inner_text().startswith("You can ")
+    assert page.locator(".sentence:visible").first.inner_text().startswith("With ")
 
 
 def test_the_chart_stands_just_below_the_sentences_which_no_help_hides(page, server):

@@ -223,7 +223,7 @@ def test_what_is_said_is_the_decision_s(card):
 def test_choices_and_footer_say_what_another_split_confirms(card):
     confirmed = confirm(card, is_confirmed=True)
     shown = texts(replace(confirmed, decision=replace(confirmed.decision, relevant_from=2)))
-    assert shown.count("Confirmed on test: 98.4%, at least 91.2%") == 2
+    assert shown.count("On test 98.4%, proven to 91.2%: confirmed") == 2
     assert shown[:2] == list(card.headline), "what holds stays as it is"
     assert shown[-2].startswith("Chosen on 60 queries of dev, measured on 1,158 of test · numpy-api · k = 10")
     assert "relevant from grade 2" in shown[-2]
@@ -231,8 +231,7 @@ def test_choices_and_footer_say_what_another_split_confirms(card):
 
 def test_headline_says_if_another_split_does_not_confirm_the_sure_setting(card):
     refuted = confirm(card, is_confirmed=False)
-    bound = "on test: 93.4%, at least 91.2%"
-    sentence, outcome = f"Not confirmed {bound}", f"Did not hold {bound}"
+    sentence, outcome = "On test 93.4%, proven only to 91.2%", "On test 93.4%: did not hold"
     assert texts(refuted)[:2] == [card.headline[0], f"{sentence}."]
     assert texts(refuted).count(sentence) == texts(refuted).count(outcome) == 1
     # A bet need not hold, so the headline does not change for it alone.
@@ -240,7 +239,7 @@ def test_headline_says_if_another_split_does_not_confirm_the_sure_setting(card):
     assert texts(half)[:2] == list(card.headline) and texts(half).count(sentence) == 0
     bet = replace(refuted.decision.bet, has_held=True)
     held = replace(refuted, decision=replace(refuted.decision, bet=bet))
-    assert texts(held).count(f"Held {bound}") == 1
+    assert texts(held).count("On test 93.4%: held") == 1
 
 
 @pytest.mark.parametrize(

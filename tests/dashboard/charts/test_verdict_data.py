@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 import engine
+from dashboard.charts import verdict_data
 from dashboard.charts.frontier import list_budgets
 from dashboard.charts.palette import method_look
-from dashboard.charts.verdict_data import build_verdict_data, describe_denied_role, list_headlines
+from dashboard.charts.verdict_data import build_verdict_data, describe_denied_role, describe_scope, list_headlines
 from engine.evaluation.decide import estimate_options
 from support.sweeps import measure_toy
 
@@ -75,11 +76,13 @@ def test_what_another_split_says_is_in_the_headline_of_its_budget_alone(estimate
     sure = replace(plain.sure, confirmed=is_confirmed, confirmed_share=0.93, confirmed_low=0.88, confirmed_gain=0.1)
     decision = replace(plain, sure=sure, confirm_split="test", confirm_queries=9)
     before, after = (build_verdict_data(estimates, each, False) for each in (plain, decision))
+    kept_text = "93.0%, proven to 88.0%: confirmed" if is_confirmed else "93.0%, proven only to 88.0%"
+    assert after["confirmations"][0]["text"] == f"On test {kept_text}; +10%"
     changed = [x["sentences"][0] for x, y in zip(after["budgets"], before["budgets"], strict=True) if x != y]
     if is_confirmed:
         assert not changed and after["denial"] == ""
     else:
-        assert len(changed) == 1 and changed[0].endswith("; on test it is not (at least 88.0%).")
+        assert len(changed) == 1 and changed[0].endswith("; on test 93.0%, proven only to 88.0%.")
         assert after["denial"] == f"looked sure{f' on {plain.split}' if plain.split else ''}, not on test"
 
 
@@ -88,7 +91,21 @@ def test_setting_denied_for_want_of_a_gain_is_not_said_to_be_unsure(estimates):
     sure = replace(plain.sure, confirmed=False, confirmed_share=1.0, confirmed_low=0.997, confirmed_gain=-0.002)
     decision = replace(plain, sure=sure, split="dev", confirm_split="test", confirm_queries=9)
     assert describe_denied_role(decision) == "sure on dev, gains nothing on test"
-    assert list_headlines(decision)[0].endswith("; on test it gains nothing.")
+    assert list_headlines(decision)[0].endswith("; on test 100.0%, proven to 99.7%: gains nothing.")
+
+
+def test_headline_says_which_decoders_are_compared_unless_all_are(measured, estimates, monkeypatch):
+    scope, decision = describe_scope(estimates), estimates.decide(0.9)
+    assert scope == f"With 3 of {len(engine.methods('selector')) - 1} decoders"
+    first = build_verdict_data(estimates, decision, False, scope)["budgets"][20]["sentences"][0]
+    assert first == f"{scope} you can{decision.sentences[0].removeprefix('You can')}"
+    denied = replace(decision.sure, confirmed=False, confirmed_share=0.93, confirmed_low=0.88)
+    headline = list_headlines(replace(decision, sure=denied, confirm_split="test"), scope)[0]
+    assert headline.startswith("At first"), "that is about one setting"
+    few = estimate_options([cell for cell in measured if cell.method in ("top_k", "vrsd")], k=5)
+    assert describe_scope(few) == "With VRSD alone"
+    monkeypatch.setattr(verdict_data, "methods", lambda kind: dict.fromkeys(("top_k", "mmr", "vrsd", "nnn")))
+    assert describe_scope(estimates) == ""
 
 
 def test_headlines_are_the_sentences_on_the_choices(estimates):

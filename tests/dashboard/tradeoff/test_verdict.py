@@ -95,6 +95,8 @@ def test_a_card_s_headline_leaves_out_names_of_settings(keep, headline):
     shortened = verdict.shorten_headlines(decision)
     assert shortened[:1] == headline and len(shortened) == len(list_headlines(decision))
     assert decision.sure is None or decision.sure.name not in " ".join(shortened)
+    alone = verdict.shorten_headlines(decision, "With MMR alone")[0]
+    assert alone == f"With MMR alone: {headline[0][:1].lower()}{headline[0][1:]}"
 
 
 @pytest.mark.parametrize("role", ["sure", "bet"])
@@ -178,4 +180,7 @@ def test_table_of_every_budget_has_the_choices_of_its_decision_and_the_confirmed
         seen.add(tuple(labels))
     assert len(seen) > 3
     first = data["budgets"][20][0]
-    assert data["options"][first[0]]["label"] == modest.label and first[1:] == ["sure,\nconfirmed on test", True]
+    assert data["options"][first[0]]["label"] == modest.label and first[1:] == [
+        "sure,\non test 99.0%,\nproven to 98.9%: confirmed",
+        True,
+    ]

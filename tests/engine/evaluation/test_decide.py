@@ -236,8 +236,17 @@ def test_small_or_uncertain_gain_of_the_other_split_is_no_plain_confirmation(gai
     assert decision.sure.confirmed_gain_low == pytest.approx(low)
 
 
+def describe(text, option):
+    """Fill what another split says into a text; what is proven is rounded down."""
+    return text.format(share=option.confirmed_share, low=np.floor(1000 * option.confirmed_low) / 1000)
+
+
 @pytest.mark.parametrize(
-    ("gain", "loss", "end"), [(0.2, 0.2, "it is not (at least {low:.1%})."), (0.0, 0.0, "it gains nothing.")]
+    ("gain", "loss", "end"),
+    [
+        (0.2, 0.2, "{share:.1%}, proven only to {low:.1%}."),
+        (0.0, 0.0, "{share:.1%}, proven to {low:.1%}: gains nothing."),
+    ],
 )
 def test_choice_that_the_other_split_denies_is_not_called_sure(gain, loss, end):
     """A headline that stays "you can … and be sure" above "not confirmed" contradicts it."""
@@ -246,7 +255,8 @@ def test_choice_that_the_other_split_denies_is_not_called_sure(gain, loss, end):
     decision = decide(chosen, confirm=other)
     assert decision.sure.confirmed is False
     head = "On test VRSD is 24% more diverse and looked sure to keep 95% of Top-k's Recall@10; on dev "
-    assert decision.sentences[0] == head + end.format(low=decision.sure.confirmed_low)
+    assert decision.sentences[0] == head + describe(end, decision.sure)
+    assert summarise_confirmation(decision.sure, "dev").startswith(f"on dev {describe(end, decision.sure)[:-1]}; ")
     assert "be sure to keep" not in str(decision)
 
 
@@ -262,11 +272,14 @@ def test_bet_that_keeps_the_share_on_the_other_split_has_held(loss, spread, outc
     bet = decision.bet
     assert decision.sure is None and bet.confirmation == outcome and bet.is_denied == is_denied
     assert bet.describe_confirmation("dev") == f"{outcome} on dev"
-    assert decision.sentences[1].endswith("; on dev it did not hold." if is_denied else "; on dev it held.")
+    # A bet is held to its estimate, unless more is proven.
+    said = f"on dev {bet.confirmed_share:.1%}: {outcome}"
+    if outcome == "confirmed":
+        said = describe("on dev {share:.1%}, proven to {low:.1%}: confirmed", bet)
+    assert decision.sentences[1].endswith(f"; {said}.")
     (sentence,) = decision.confirmations
     assert sentence in decision.sentences and sentence.endswith(f": {outcome}.")
-    bound = f"{bet.confirmed_share:.1%}, at least {bet.confirmed_low:.1%}"
-    assert summarise_confirmation(bet, "dev") == f"dev: +25% (95% CI +25% to +25%), keeps {bound}, {outcome}"
+    assert summarise_confirmation(bet, "dev") == f"{said}; +25% (95% CI +25% to +25%)"
 
 
 def test_confirmation_without_spread_follows_the_rule_of_three():
