@@ -4,9 +4,11 @@ from itertools import islice
 
 import streamlit as st
 
-from dashboard.services.source import Loaded, Source
+from dashboard.services import corpora
+from dashboard.services.source import Loaded
 from dashboard.widgets.common import as_label
 from dashboard.widgets.tables import draw_columns, text_column
+from engine.data.columns import Columns
 from engine.progress import counted, shorten
 from engine.wording import visible
 
@@ -32,8 +34,8 @@ def draw_first_documents(loaded: Loaded) -> None:
         if name not in columns:
             columns[name] = ([visible(value) for value in values[:n_listed]], None)
     draw_columns(columns, max_rows=MAX_DOCUMENTS)
-    if origins := _list_origins(source):
-        st.caption(as_label(f"Read {', '.join(origins)}."))
+    if (read_columns := corpora.find_columns(source)) is not None:
+        st.caption(as_label(describe_columns(read_columns)))
 
 
 def _describe_use(loaded: Loaded) -> str:
@@ -44,8 +46,10 @@ def _describe_use(loaded: Loaded) -> str:
     return "Title and text are embedded as one." if has_titles else "Their texts are embedded."
 
 
-def _list_origins(source: Source) -> list[str]:
-    """Return each part of a document with the column that it was read from, where a person or link chose columns."""
-    roles = zip(("id", "text", "title"), source.columns or (), strict=False)
-    origins = [f"{role} from column {column}" for role, column in roles if column is not None]
-    return origins + ([f"vectors from column {source.vectors_column}"] if source.vectors_column else [])
+def describe_columns(columns: Columns) -> str:
+    """Return the column of each part of a document: "id: Doc Ref · title: none · text: Body Text"."""
+    parts = {"id": columns.id, "title": columns.title, "text": columns.text}
+    # Own vectors are an exception, so that their absence needs no word.
+    if columns.vectors:
+        parts["vectors"] = columns.vectors
+    return " · ".join(f"{role}: {visible(name or 'none').strip()}" for role, name in parts.items())

@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.data import loading
-from dashboard.data.first_documents import draw_first_documents
+from dashboard.data.first_documents import describe_columns, draw_first_documents
 from dashboard.services import corpora, roots, uploads
 from dashboard.services.memo import get_or_compute
 from dashboard.services.source import COSINE, PRODUCT, STORE_PREFIX, Loaded, Source
@@ -99,15 +99,16 @@ def draw() -> None:
 def _draw_load_button(source: Source) -> None:
     """Draw the button that loads the chosen corpus; of one that is open already, that its files can be read again."""
     if not _is_open(source):
-        if st.button("Open" if source.store else "Load and embed", type="primary", key="data.load"):
-            _begin_loading(source)
+        # A callback, so that the run that follows knows what is loading: its report has the notices then.
+        title = "Open" if source.store else "Load and embed"
+        st.button(title, type="primary", key="data.load", on_click=_begin_loading, args=(source,))
         return
     with st.container(horizontal=True, gap="small"):
         st.button("Opened" if source.store else "Loaded", disabled=True, key="data.load", icon=":material/check:")
         # Demos do not change below a server.
         why = "Loads the corpus anew, as its documents may have changed."
-        if source.path not in corpora.DEMOS and st.button("Read again", key="data.reload", help=why):
-            _begin_loading(source)
+        if source.path not in corpora.DEMOS:
+            st.button("Read again", key="data.reload", help=why, on_click=_begin_loading, args=(source,))
 
 
 def _is_open(source: Source) -> bool:
@@ -333,6 +334,9 @@ def _draw_folder_source(path: Path) -> Source | None:
     head = preview_table(table, PREVIEW_ROWS)
     _draw_preview(head)
     source = replace(source, vectors_column=_draw_vectors_column(path, head))
+    # A folder's columns are guessed without a choice, so that they are named.
+    columns = replace(head.guessed_columns, vectors=source.vectors_column or None)
+    st.caption(as_label(describe_columns(columns)))
     # The keys of a nested "metadata" are offered as columns, in place of the whole.
     fixed = ("_id", "text", "title", source.vectors_column, *(["metadata"] if head.nested_keys else []))
     free_columns = [name for name in dict.fromkeys((*head.columns, *head.nested_keys)) if name not in fixed]
@@ -383,8 +387,19 @@ def _check_source(source: Source) -> Source | None:
         show_failure("This cannot be read.", dataset)
         return None
     st.text(_count_parts(dataset))
-    draw_notices(dataset)
+    if not _has_report(source):
+        draw_notices(dataset)
     return source
+
+
+def _has_report(source: Source) -> bool:
+    """Return True if the report of the loading or open corpus, with the reader's notices, is of this source."""
+    loading_source = st.session_state.get(loading.LOADING_KEY)
+    if loading_source is not None and st.session_state.get(loading.BESIDE_KEY):
+        return False
+    reported = loading_source or address.get_source()
+    is_same: bool = reported.without_encoder == source.without_encoder
+    return is_same
 
 
 def _count_parts(dataset: Dataset) -> str:

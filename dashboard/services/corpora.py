@@ -20,6 +20,7 @@ from dashboard.services.source import KEEP_ALL, NEAR, DroppedDocuments, Loaded, 
 from engine.data.judgement_files import QRELS_NAME, list_candidates
 
 if TYPE_CHECKING:
+    from engine.data.columns import Columns
     from engine.data.files import HeldFile
     from engine.errors import FrontierError
     from engine.progress import Progress, Stop
@@ -167,6 +168,29 @@ def inspect_files(source: Source) -> Inspection:
             inspection = replace(inspection, file=HeldFile(path))
         _INSPECTIONS[visitor] = inspection
     return inspection
+
+
+def find_columns(source: Source) -> Columns | None:
+    """Return the columns of a table, also of that in a folder, that a source's documents are read from.
+
+    None for a corpus without a table, or one that cannot be read.
+    """
+    from engine.data.table_kinds import find_corpus_table
+    from engine.data.tables import TABLE_SUFFIXES, find_table_suffix, preview_table
+    from engine.errors import DataError
+
+    if source.store or source.path in DEMOS:
+        return None
+    try:
+        path = Path(source.path)
+        table = find_corpus_table(path) if path.is_dir() else path
+        if table is None or find_table_suffix(table) not in TABLE_SUFFIXES:
+            return None
+        options: dict[str, Any] = {"separator": source.separator or None, "header": source.header}
+        return preview_table(table, **options, requested=source.reading.get("columns")).guessed_columns
+    # Files may have been deleted since they were read.
+    except (DataError, OSError):
+        return None
 
 
 def _list_vector_states(source: Source) -> tuple[FileState, ...]:

@@ -84,6 +84,7 @@ def export_context(loaded: Loaded, k: int, **other_fields: Any) -> ExportContext
     encoder = None if loaded.space.encoder is None else loaded.source.encoder
     fields: dict[str, Any] = {"documents": len(loaded.space), **export_fields(loaded), **other_fields}
     corpus, reading = uploads.find_sent_files(loaded.source.path)
+    fields["corpus_note"] = uploads.describe_sent_files(loaded.source.path)
     reading |= {name: value for name, value in loaded.source.reading.items() if name in READING_ARGUMENTS}
     fields["relevant_from"] = loaded.source.relevant
     if (reduction := loaded.without_training.reduction) is not None:

@@ -36,6 +36,8 @@ VISITOR_KEY = "visitor"
 """Session key of a name that no other session has."""
 _SENDERS: dict[str, dict[str, str | None]] = defaultdict(dict)
 """Folder → who sent what is in it: a visitor's name → the session, None for one that no browser has."""
+_SENT_NAMES: dict[str, dict[str, str]] = {}
+"""Folder → path of a file in it → the name under which it was sent."""
 
 
 def save_uploads(files: Sequence[Any]) -> Path:
@@ -100,6 +102,29 @@ def find_sent_files(path: str) -> tuple[str, dict[str, str]]:
     return table.name, {"qrels": judgement_files[0].name}
 
 
+def describe_sent_files(path: str) -> str:
+    """Return which files must lie where for exported code to read an upload again; "" if nothing need be said.
+
+    The person has the files under the names that they were sent by, and a corpus is read by names of its own.
+    """
+    if not (folder_name := find_upload_folder(path)):
+        return ""
+    corpus_path, sent_names = Path(path), _SENT_NAMES.get(folder_name, {})
+    folder = corpus_path if corpus_path.is_dir() else corpus_path.parent
+    corpus_name, options = find_sent_files(path)
+    is_table = bool(options) or not corpus_path.is_dir()
+    lines = []
+    for file in sorted(filter(Path.is_file, folder.rglob("*"))):
+        target = file.relative_to(folder).as_posix()
+        # The code names the table and the file of judgements itself.
+        if is_table and file.name in (corpus_name, options.get("qrels")):
+            continue
+        sent_name = sent_names.get(target, target)
+        place = "must lie beside it" if is_table else "must lie in it"
+        lines.append(f"{sent_name} {place}" + (f" as {target}" if sent_name != target else ""))
+    return "; ".join(lines)
+
+
 def _folder_name(path: Path) -> str:
     """Return the name of the folder of uploads that holds a path. Raises ValueError if it is elsewhere."""
     for cache_folder in cache_folders():
@@ -132,6 +157,7 @@ def _save_files(files: list[tuple[str, bytes]]) -> Path:
     folder = cache.entry_path(UPLOADS_SECTION, digest.hexdigest()[:16])
     # Pages call a folder by its name, which is that of the documents' file and never the digest.
     folder = folder / split_suffix(Path(corpus_name))[0] if corpus_name else folder
+    _SENT_NAMES[_folder_name(folder)] = {target: name for name, target in targets.items()}
     for name, content in files:
         target = folder / targets[name]
         # Content names the folder, so an existing file is identical.

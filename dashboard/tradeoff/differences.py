@@ -20,7 +20,7 @@ from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders
 from dashboard.session.tradeoff import KINDS_VIEW, SCRUBBED_KEY, TRADEOFF_VIEW_KEY, TRADEOFF_VIEWS, WINS_VIEW
 from dashboard.tradeoff.point_sets import ask
-from dashboard.tradeoff.selection import MEMORY_KEY, OpenSetting, open_point
+from dashboard.tradeoff.selection import MEMORY_KEY, OpenSetting, get_budget, open_point
 from dashboard.tradeoff.verdict import draw_point_table, format_interval
 from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose
@@ -84,8 +84,7 @@ def _draw_settings(
         for metric in rows:
             st.text(summarize_comparisons(list(rows[metric].values())))
         _draw_downloads(sweep, cells, curves, baseline)
-    # The baseline first, then from the best x to the worst; direction is −1 for time, of which less is better.
-    points = sorted(curves.points, key=lambda point: (point is not baseline, -curves.direction * point.x, -point.y))
+    points = order_settings(curves, baseline, get_budget())
     _draw_table(points, rows, curves, baseline)
     st.caption(
         f"Against {baseline.name} · ↑ ↓ = significant",
@@ -93,6 +92,20 @@ def _draw_settings(
         "95% CI (paired bootstrap), widened by the same correction, without 0. Choose a setting on other queries "
         "than you report on: Tune does.",
     )
+
+
+def order_settings(curves: Frontier, baseline: FrontierPoint, budget: float) -> list[FrontierPoint]:
+    """Return the baseline, then the settings that keep the budget, then the others, each from the best x to the worst.
+
+    budget: share of the baseline's y that a setting must keep
+    """
+
+    def rank_point(point: FrontierPoint) -> tuple[bool, bool, float, float]:
+        """Return the sort key of a point; the direction is −1 for time, of which less is better."""
+        # The most diverse settings of all are off-topic: without the budget they would open the table.
+        return point is not baseline, point.y < budget * baseline.y, -curves.direction * point.x, -point.y
+
+    return sorted(curves.points, key=rank_point)
 
 
 def _draw_table(points: list[FrontierPoint], rows: ComparisonsByMetric, curves: Frontier, base: FrontierPoint) -> None:

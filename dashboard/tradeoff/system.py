@@ -8,9 +8,9 @@ import streamlit as st
 
 from dashboard.charts.identification import plot_plane
 from dashboard.components.live_plot import plot
-from dashboard.services import uploads
+from dashboard.services import corpora, uploads
 from dashboard.services.memo import session_memo
-from dashboard.services.source import Loaded
+from dashboard.services.source import Loaded, Source
 from dashboard.session import decoders, restore
 from dashboard.session.tradeoff import SYSTEM_KEY
 from dashboard.tradeoff import identification, standing
@@ -45,9 +45,9 @@ MAX_TABLE_ROWS, MAX_HYPOTHESES = 10, 8
 
 RECORD_CALL = """import engine
 
-queries = engine.load_dataset({arguments}).queries
+{note}queries = engine.load_dataset({arguments}).queries
 engine.integrations.record(
-    retriever, queries, k=5, file="system.json", id_field="id")"""
+    retriever, queries, k=5, file="system.json", id_field={id_field})"""
 """Code that records a run of a framework's retriever; `id_field` is the field of its metadata with the ids."""
 RECORDING = """with open("system.run", "w") as file:
     for query_id, text in queries.items():
@@ -161,13 +161,24 @@ def _draw_recording(loaded: Loaded, queries: Queries) -> None:
         f"From a retriever of LangChain, LlamaIndex or Haystack, or a function, on {MIN_LISTS} queries or more "
         "(better 50):"
     )
-    path, options = uploads.find_sent_files(loaded.source.path)
-    arguments = ", ".join([repr(visible(path)), *(f"{name}={visible(value)!r}" for name, value in options.items())])
-    st.code(RECORD_CALL.format(arguments=arguments), language="python", wrap_lines=True)
+    st.code(write_record_call(loaded.source), language="python", wrap_lines=True)
     st.text("From any other program, as lines of query, document and rank:")
     st.code(RECORDING, language="python", wrap_lines=True)
     st.code(visible(f"{queries.ids[0]}  {loaded.space.corpus.ids[0]}  1"), language=None)
     st.caption("TREC's six columns, tables, JSON and Parquet are read too.")
+
+
+def write_record_call(source: Source) -> str:
+    """Write the Python that records a framework's retriever on a corpus's queries, from the person's own files."""
+    path, options = uploads.find_sent_files(source.path)
+    arguments = [repr(visible(path)), *(f"{name}={visible(value)!r}" for name, value in options.items())]
+    note = visible(uploads.describe_sent_files(source.path))
+    columns = corpora.find_columns(source)
+    # Documents of a framework have the fields of the table that they were made from.
+    id_field = "id" if columns is None or columns.id is None else visible(columns.id)
+    return RECORD_CALL.format(
+        arguments=", ".join(arguments), id_field=repr(id_field), note=f"# {note}\n" if note else ""
+    )
 
 
 def _draw_list(names: list[str], label: str = "Or one that is loaded") -> None:

@@ -96,8 +96,8 @@ def locate_judgements(own_folder: Path | None, qrels_name: str) -> JudgementPlac
         if find_table(folder, "queries") is not None:
             return JudgementPlace(files=files, queries_folder=folder)
     raise DataError(
-        f"{qrels_name} has judgements, and the corpus has no queries: put queries.jsonl (_id, text) beside "
-        f"{outer_path.name}, or name a folder with queries.jsonl and qrels/"
+        f"{qrels_name} has judgements, and the corpus has no queries: put queries.csv or queries.jsonl "
+        f"(_id, text) beside {outer_path.name}, or name a folder with queries.jsonl and qrels/"
     )
 
 

@@ -46,6 +46,7 @@ class ExportContext:
     k: int = 10  # number of documents a query gets
     corpus: str = "numpy-api"  # as load_dataset takes it
     reading: Mapping[str, Any] | None = None  # its other arguments that are not the defaults
+    corpus_note: str = ""  # files that must lie where for the corpus to be read, "" for none
     encoder: str | None = "bundled"  # as embed takes it, None where the corpus came with its vectors
     query: str = "your question"
     documents: int | None = None  # number of documents of the corpus
@@ -62,7 +63,7 @@ class ExportContext:
         """Check k, and make every text printable in a snippet."""
         # A frozen class sets its fields past its own __setattr__.
         object.__setattr__(self, "k", SET_SIZE.check(self.k))
-        for field_name in ("corpus", "encoder", "query", "collection", "field", "trained", "dtype"):
+        for field_name in ("corpus", "corpus_note", "encoder", "query", "collection", "field", "trained", "dtype"):
             value = getattr(self, field_name)
             if value is not None:
                 # No snippet can hold a NUL or half a character.
@@ -250,11 +251,18 @@ def _write_space_lines(use: ExportContext, decoder: Decoder) -> list[str]:
         filter_lines.append(f"dataset = engine.drop_duplicates(dataset, {', '.join(arguments)})")
         vectors = "dataset.vectors"
     return [
+        *_write_corpus_note(use),
         f"dataset = engine.load_dataset({', '.join([_format_literal(use.corpus), *_format_keywords(reading)])})",
         *filter_lines,
         f"space = engine.Space(dataset.corpus, {vectors})",
         *([] if use.trained is None else [f"space = engine.load_trained({_format_literal(use.trained)}, space).space"]),
     ]
+
+
+def _write_corpus_note(use: ExportContext) -> list[str]:
+    """Write the comment, in Python or a shell, that says which files must lie where; [] without one."""
+    # A file's name may have line breaks, behind which code would stand.
+    return [f"# {' '.join(use.corpus_note.split())}"] if use.corpus_note else []
 
 
 def _format_keywords(arguments: Mapping[str, Any] | None) -> list[str]:
@@ -355,7 +363,7 @@ def _write_command(decoder: Decoder, use: ExportContext) -> str:
         words += [PER_SOURCE.flag, f"{decoder.source}={decoder.per_source}"]
     if decoder.without_self is not None:
         words.append("--without-self" if decoder.without_self else "--with-self")
-    return command_line(words) + "\n"
+    return _join_lines(*_write_corpus_note(use), command_line(words))
 
 
 def _write_langchain(decoder: Decoder, use: ExportContext) -> str:

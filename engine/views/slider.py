@@ -14,7 +14,7 @@ from engine.decoder import Decoder, ScoredCandidates, score_candidates, select_f
 from engine.errors import DataError
 from engine.evaluation.duplicate_threshold import COSINE_TOLERANCE, resolve_duplicate_threshold
 from engine.params import Param, Real, Whole, values_of
-from engine.progress import raise_if_stopped
+from engine.progress import raise_if_stopped, shorten
 from engine.reach import Reach
 from engine.selection.per_source import follow_path
 from engine.space import Space
@@ -340,7 +340,7 @@ def _name_document(corpus: Corpus, row: int) -> str:
     """Return a document's title, text or id, the first that it has, short enough for a tooltip."""
     name = corpus.titles[row] or corpus.texts[row] or corpus.ids[row]
     # A text may be a book: only its beginning is searched for white space and control characters.
-    return visible(" ".join(name[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME]
+    return shorten(visible(" ".join(name[: 2 * LONGEST_NAME].split())), LONGEST_NAME)
 
 
 def _round_score(score: float) -> float | None:

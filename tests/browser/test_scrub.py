@@ -52,6 +52,9 @@ READ_RELEVANT = f"""() => {{
     return [[...new Set(ranked)], [...missed.matchAll(/([^ ,]+) \\(/g)].map(match => match[1])];
 }}"""
 """The relevant documents of the lists, and those of the line that names what all miss."""
+READ_GREY = f"""selector => ({ROOTS})().flatMap(root => [...root.querySelectorAll(`${{selector}}.unreached`)])
+    .map(node => node.ariaLabel)"""
+"""Names of the tiles or lists that are grey, as their decoders do not reach a diversity."""
 DROP_OTHERS = """() => {
     frontier.shown = { ...frontier.shown, decoders: frontier.shown.decoders.filter(decoder => decoder.baseline) };
     document.dispatchEvent(new CustomEvent('frontier:sets', { detail: frontier.shown }));
@@ -176,17 +179,28 @@ def test_the_handle_of_diversity_takes_each_decoder_to_the_largest_weight_that_h
     until(page, lambda: "the most relevant" in page.locator(".said b").inner_text())
     sentence = page.locator(".said b").inner_text()
     assert len(page.sent) == n_sent_before, "nothing is sent while it is held"
-    level, figures = re.match(
-        r"At diversity ≥ (0\.\d\d): (.*) (?:is|are) the most relevant, 0\.\d\d$", sentence
+    level, figures, off_topic = re.match(
+        r"At diversity ≥ (0\.\d\d): (.*) (?:is|are) the most relevant, 0\.\d\d(.*)$", sentence
     ).groups()
     level, tiles = float(level), page.locator(".tile").all_inner_texts()
-    relevance = sentence.rpartition(" ")[2]
+    relevance = re.search(r"most relevant, (0\.\d\d)", sentence)[1]
+    # Diversity of documents that have nothing to do with the query is said with it.
+    best = next(tile for tile in tiles if f"{tile.split()[1]} λ" in figures)
+    n_on_topic = int(re.search(r"(\d+) of 10 on topic", best)[1])
+    assert (f", {10 - n_on_topic} of 10 off-topic" in off_topic) == (n_on_topic < 10), (sentence, best)
     assert all(f"Relevance {relevance}" in tile for tile in tiles if f"{tile.split()[1]} λ" in figures), (
         sentence,
         tiles,
     )
     for text, middle, place, weight in page.evaluate(READ_PLACES):
         assert abs(middle - place) < 1 and weight == "400" and text == f"{float(text):g}", text
+    # A decoder that does not reach it is grey, its list as its tile.
+    assert page.evaluate(READ_GREY, ".list") == page.evaluate(READ_GREY, ".tile")
+    handle.evaluate("node => { node.value = 198; node.dispatchEvent(new Event('input')); }")
+    until(page, lambda: page.evaluate(READ_GREY, ".tile") != [])
+    until(page, lambda: page.evaluate(READ_GREY, ".list") == page.evaluate(READ_GREY, ".tile"))
+    handle.evaluate("node => { node.value = 90; node.dispatchEvent(new Event('input')); }")
+    until(page, lambda: page.locator(".said b").inner_text() == sentence)
     drawn = page.evaluate(READ_LISTS)
     handle.evaluate("node => node.dispatchEvent(new Event('change'))")
     until(page, lambda: f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)

@@ -184,6 +184,7 @@ export class Lists {
     this.lists.forEach((list, i) => {
       list.aim(shown.decoders[i], shown.base);
       list.node.classList.toggle("touched", list.key === shown.touched);
+      list.node.classList.toggle("unreached", Boolean(shown.decoders[i].isUnreached));
     });
     this.qualify();
     this.nameMissed(shown.decoders);

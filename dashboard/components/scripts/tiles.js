@@ -376,7 +376,10 @@ class Tiles {
     this.anew = false;
     // Views of all queries follow the settings, also where this query's sets stay.
     announce("settings", { tiles: this.tiles, touched: this.touched });
-    const changed = this.tiles.map((tile) => tile.draw(base)).some(Boolean) || anew;
+    // A decoder may fall short of a diversity with the set that it had: its list turns grey with its tile.
+    const unreached = this.tiles.map(({ node }) => node.classList.contains("unreached")), isOther = String(unreached) !== this.unreached;
+    this.unreached = String(unreached);
+    const changed = this.tiles.map((tile) => tile.draw(base)).some(Boolean) || anew || isOther;
     if (anew) this.frontier(), this.advise();
     if (changed || this.level !== null || this.written !== this.touched?.written) this.sentence();
     if (changed || this.level !== null) this.dots();
@@ -385,7 +388,7 @@ class Tiles {
       tile.button.ariaPressed = tile === this.touched;
       tile.node.classList.toggle("touched", tile === this.touched);
     }
-    const decoders = this.tiles.map(({ given, set, now }) => ({ ...given, set, now }));
+    const decoders = this.tiles.map(({ given, set, now }, i) => ({ ...given, set, now, isUnreached: unreached[i] }));
     const sets = decoders.filter(({ set }) => set).map(({ name, set }) => ({ name, rows: set.rows, relevant: set.ids.filter((id) => set.answers.right.has(id)).map((id) => set.answers.packed.rows[id]) }));
     hub.shown = { query: this.data.query, k: this.data.k, floor: this.data.floor, base, decoders, touched: this.touched?.given.key, sets };
     announce("sets", hub.shown);
@@ -439,11 +442,15 @@ class Tiles {
     const names = best.map(({ title, written }) => [title, written].filter(Boolean).join(" ")).join(" and ");
     // One decoder alone is the best of nothing.
     const [one, several] = full.length > best.length ? ["is the most relevant,", "are the most relevant,"] : ["has relevance", "have relevance"];
-    const lead = best.length ? `${names} ${best.length > 1 ? several : one} ${figure(best[0])}` : "no decoder reaches it";
+    // The diversity of documents that have nothing to do with the query is no success.
+    const { floor } = this.data, countOff = ({ set }) => set.ids.length - set.onTopic(floor);
+    const offTopic = (tile) => (countOff(tile) ? `, ${countOff(tile)} of ${tile.set.ids.length} off-topic` : "");
+    const offs = best.map(offTopic), offBest = new Set(offs).size === 1 ? offs[0] : best.map((tile, i) => offs[i] && `${offs[i]} (${tile.title})`).join("");
+    const lead = best.length ? `${names} ${best.length > 1 ? several : one} ${figure(best[0])}${offBest}` : "no decoder reaches it";
     make(this.said, "b", "", { text: `At diversity ≥ ${number(this.level, 2)}: ${lead}` });
     const waiting = this.tiles.filter((tile) => !tile.given.baseline && isWaiting(tile)).map(({ title }) => `${title} is being computed`);
     const unreached = this.tiles.filter(({ node }) => node.classList.contains("unreached")).map(({ title }) => `${title} does not reach it`);
-    make(this.said, "span", "", { text: [...others.map((tile) => `${tile.title} ${tile.written}: ${figure(tile)}${isShort(tile) ? ` (${tile.set.ids.length} of ${k})` : ""}`), ...waiting, ...unreached].join(" · ") });
+    make(this.said, "span", "", { text: [...others.map((tile) => `${tile.title} ${tile.written}: ${figure(tile)}${offTopic(tile)}${isShort(tile) ? ` (${tile.set.ids.length} of ${k})` : ""}`), ...waiting, ...unreached].join(" · ") });
   }
 
   // Offer the most diverse set along any slider that this query affords.

@@ -46,6 +46,10 @@ def other_encoder(folder):
     return copy_model(folder / "other", config_sentence_transformers__json={"prompts": {"query": "zebra crossing: "}})
 
 
+ZERO_WIDTH_SPACE = "\u200b"
+"""Labels have it behind colons, which would begin the name of an icon else."""
+
+
 def view(name, source, **session):
     return pages.screen("data", source, **{"data.view": name, **session})
 
@@ -284,6 +288,23 @@ def test_three_tables_are_counted_before_they_are_loaded_and_named_by_the_docume
     assert source.name == "papers" and context.corpus == "papers.csv" and context.reading == {"qrels": "qrels.tsv"}
 
 
+def test_the_columns_of_a_table_are_named_and_notices_stand_once(tmp_path):
+    (tmp_path / "kb.csv").write_text(
+        "Doc Ref,Headline ,Body Text\nA1,Graphs,graphs are searched\nA2,Trees,trees grow\n"
+    )
+    (tmp_path / "queries.csv").write_text("id,query\nq1,growing trees\n")
+    app = pages.screen("data", **{"data.way": "Path", "data.path": str(tmp_path)})
+    notice = "texts taken from column 'Body Text'"
+    assert "id: Doc Ref · title: Headline · text: Body Text" in pages.texts(app).replace(ZERO_WIDTH_SPACE, "")
+    assert pages.texts(app).count(notice) == 1
+    pages.press(app, "data.load")
+    # Whatever the load has come to by now, the files' notices are in its report alone.
+    assert pages.texts(app).count(notice) <= 1
+    pages.load(Source(str(tmp_path)))
+    pages.run(app)
+    assert pages.run(app).button(key="data.load").label == "Loaded" and pages.texts(app).count(notice) == 1
+
+
 def test_adding_queries_leads_to_the_upload_and_says_which_files(tmp_path, monkeypatch):
     monkeypatch.setattr(next_steps.st, "switch_page", lambda screen: None)
     source = pages.csv_source(tmp_path / "pets.csv", pages.PETS)
@@ -311,4 +332,4 @@ def test_hostile_first_documents_are_texts_and_say_which_columns_they_were_read_
     app = pages.screen("data", Source(str(file), columns=("Doc *id*", "body", None)))
     first, second = pages.first_table(app, "Text")["Text"]
     assert first == "<b>cat</b> $x$" and len(second) <= 200
-    assert "Read id from column Doc \\*id\\*, text from column body." in pages.texts(app)
+    assert "id: Doc \\*id\\* · title: none · text: body" in pages.texts(app).replace(ZERO_WIDTH_SPACE, "")

@@ -1,5 +1,6 @@
 """What a browser sends is kept by content, in folders of our choosing."""
 
+import json
 from itertools import count
 from types import SimpleNamespace
 
@@ -7,7 +8,11 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.services import uploads
+from dashboard.services import corpora, uploads
+from dashboard.services.source import Source
+from dashboard.tradeoff.system import write_record_call
+from engine.errors import DataError
+from engine.evaluation.export_decoder import ExportContext
 
 _NUMBERS = count()
 
@@ -171,6 +176,58 @@ def test_code_names_files_as_the_person_has_them(tmp_path, monkeypatch):
     table = uploads.save_uploads([sent("papers.csv", PAPERS)])
     assert uploads.find_sent_files(str(table)) == ("papers.csv", {})
     assert uploads.find_sent_files("sets/papers.csv") == ("sets/papers.csv", {})
+
+
+def test_exported_code_runs_beside_the_files_that_its_comment_names(tmp_path, monkeypatch):
+    kb = b"Doc Ref,Headline ,Body Text\nA1,Graphs,How graphs are searched\nA2,Trees,How trees are grown in spring\n"
+    searches, judged = b"id,query\nq1,growing trees\nq2,searching graphs\n", b"q1 0 A2 1\nq2 0 A1 1\n"
+    contents = {"kb_export.csv": kb, "searches.csv": searches, "judged.qrels": judged}
+    path = str(uploads.save_uploads([sent(name, content) for name, content in contents.items()]))
+    note = uploads.describe_sent_files(path)
+    assert note == "searches.csv must lie beside it as queries.csv"
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    corpus, reading = uploads.find_sent_files(path)
+    context = ExportContext(k=1, corpus=corpus, reading=reading, corpus_note=note)
+    snippets = {
+        target: engine.export(engine.Decoder(engine.make("mmr")), target, context).text
+        for target in ("python", "command")
+    }
+    assert all(f"# {note}\n" in text for text in snippets.values())
+    monkeypatch.chdir(tmp_path)
+    # Until then the error names the file that is missing.
+    with pytest.raises(DataError, match=r"put queries\.csv or queries\.jsonl"):
+        exec(snippets["python"], {})
+    (tmp_path / "searches.csv").rename(tmp_path / "queries.csv")
+    printed = []
+    exec(snippets["python"], {"print": printed.append})
+    assert printed in ([["A1"]], [["A2"]])
+    # The call that records a retriever's run reads the same files, and takes ids from the file's own field.
+    call = write_record_call(Source(path))
+    assert f"# {note}\n" in call
+    scope = {"retriever": lambda query: [{"metadata": {"Doc Ref": "A2"}}]}
+    exec(call, scope)
+    assert json.loads((tmp_path / "system.json").read_text()) == {"q1": ["A2"], "q2": ["A2"]}
+    columns = corpora.find_columns(Source(path))
+    assert (columns.id, columns.title, columns.text) == ("Doc Ref", "Headline ", "Body Text")
+
+
+def test_the_note_names_each_part_of_a_folder_and_vectors_beside_a_table(tmp_path):
+    np.save(tmp_path / "v.npy", np.eye(2, dtype=np.float32))
+    vectors = sent("emb.npy", (tmp_path / "v.npy").read_bytes())
+    table = uploads.save_uploads([sent("papers.csv", PAPERS), vectors])
+    assert uploads.describe_sent_files(str(table)) == "emb.npy must lie beside it as papers.vectors.npy"
+    files = [
+        sent("papers.csv", PAPERS),
+        sent("questions.csv", b"id,query\nq1,trees\n"),
+        sent("qrels.tsv", JUDGED),
+        vectors,
+    ]
+    assert uploads.describe_sent_files(str(uploads.save_uploads(files))) == (
+        "papers.csv must lie in it; qrels.tsv must lie in it as qrels/qrels.tsv; questions.csv must lie in it as "
+        "queries.csv; emb.npy must lie in it as vectors.npy"
+    )
+    assert uploads.describe_sent_files("sets/papers.csv") == ""
 
 
 def test_a_file_that_is_chosen_twice_counts_once():

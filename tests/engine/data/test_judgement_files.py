@@ -144,7 +144,8 @@ def test_judgements_of_a_single_table_bring_the_queries_beside_them(tmp_path, na
     for file_name in ("gold.tsv", "qrels/test.tsv"):
         write_file(judged, file_name, LINE)
     with pytest.raises(
-        DataError, match=r"has judgements, and the corpus has no queries: put queries.jsonl|no judgements"
+        DataError,
+        match=r"has judgements, and the corpus has no queries: put queries\.csv or queries\.jsonl|no judgements",
     ):
         load_dataset(table, qrels=str(judged / name))
     write_file(judged, "queries.jsonl", '{"_id": "q0", "text": "which"}\n')

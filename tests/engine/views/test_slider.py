@@ -291,3 +291,9 @@ def test_names_are_short_lines_of_legal_text():
     space = engine.Space(corpus, engine.Embeddings(corpus.ids, np.eye(3)), "cpu")
     names = pack_sets(space, torch.eye(3, dtype=torch.float64)[0], np.array([[0, 1, 2]]))["names"]
     assert names[0] == ("a " * 45) and names[1:] == ["hello \\ud83d world", "c"]
+
+
+def test_a_name_that_is_cut_ends_with_an_ellipsis():
+    corpus = engine.Corpus(("a", "b"), ("word " * 50, "short"))
+    long_name, short_name = (slider._name_document(corpus, row) for row in range(2))
+    assert len(long_name) == slider.LONGEST_NAME and long_name.endswith("…") and short_name == "short"
