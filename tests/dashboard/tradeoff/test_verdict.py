@@ -39,7 +39,8 @@ def test_best_of_a_decoder_is_its_largest_sure_gain_or_else_what_most_likely_kee
             assert option.gain == pytest.approx(max(each.gain for each in sure))
         else:
             assert option.chance == max(each.chance for each in gaining)
-    assert {option.chance >= SURE_CHANCE for option in best.values()} == {True, False}
+    # Two dozen queries, however they go, cannot tell that 95 % is kept.
+    assert {option.chance >= SURE_CHANCE for option in best.values()} == ({True, False} if share < 0.9 else {False})
 
 
 def test_every_run_of_another_system_and_every_chain_of_scorers_has_its_best(estimates):

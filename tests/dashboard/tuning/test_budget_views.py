@@ -11,7 +11,7 @@ from engine.evaluation.splits import subsample
 from engine.evaluation.sweep.store import Store
 from support import pages
 
-QUICK = {"tune.method": "mmr", "tune.most": 20}
+QUICK = {"tune.method": "mmr", "tune.most": 80}
 
 
 def list_charts(app):
@@ -30,7 +30,7 @@ def store(tmp_path, monkeypatch):
 def measure(store, split="dev", k=10):
     """Store Top-k and two settings of MMR on the queries that a quick look at the demo has."""
     loaded = pages.load()
-    qrels = subsample(loaded.dataset.qrels[split], 20)
+    qrels = subsample(loaded.dataset.qrels[split], 80)
     queries = loaded.dataset.queries.only(set(qrels.grades))
     decoders = [engine.Decoder(engine.make("top_k"))]
     decoders += [engine.Decoder(engine.make("mmr", relevance_weight=weight)) for weight in (0.5, 0.9)]
@@ -40,7 +40,7 @@ def measure(store, split="dev", k=10):
 def test_known_before_a_run_without_measurements_is_a_sentence_and_the_sealed_split(store):
     app = pages.screen("tune", **QUICK)
     assert "Nothing is measured yet on dev." in pages.texts(app) and list_charts(app) == []
-    assert "test · 20 queries · sealed" in pages.texts(app)
+    assert "test · 80 queries · sealed" in pages.texts(app)
 
 
 def test_known_before_a_run_is_drawn_from_measurements_of_the_same_queries(store):
@@ -58,7 +58,7 @@ def test_known_before_a_run_has_the_curve_of_every_weight_and_the_budget_in_view
     """Straight lines between grid points, under a staircase, were another picture than Trade-off's of the same data."""
     cells = measure(store)
     loaded = pages.load()
-    qrels = subsample(loaded.dataset.qrels["dev"], 20)
+    qrels = subsample(loaded.dataset.qrels["dev"], 80)
     queries = loaded.dataset.queries.only(set(qrels.grades))
     metrics = ("recall", "ilad")
     curve = engine.exact_frontier("mmr", loaded.space, queries, qrels, 10, metrics, split="dev", store=store)

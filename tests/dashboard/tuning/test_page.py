@@ -21,7 +21,7 @@ from support import pages
 from support.demo import demo_counts
 from support.patience import patient
 
-QUICK = {"tune.method": "mmr", "tune.most": 20}
+QUICK = {"tune.method": "mmr", "tune.most": 80}
 
 
 def tuned(source=None, **session):
@@ -53,7 +53,7 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     app = shown(outcomes)
     loaded = pages.load()
     data = loaded.dataset
-    qrels = {split: subsample(data.qrels[split], 20) for split in ("dev", "test")}
+    qrels = {split: subsample(data.qrels[split], 80) for split in ("dev", "test")}
     asked = data.queries.only({q for own in qrels.values() for q in own.grades})
     vectors = engine.Embeddings(asked.ids, loaded.queries[[data.queries.position[q] for q in asked.ids]])
     result = engine.tune("mmr", loaded.space, vectors, qrels, objective=engine.Objective("diverse"))
@@ -67,7 +67,7 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     assert list(report["test: chosen"]) == [rows[m].mean for m in ("recall", "comp", "ndcg", "ilad")]
     assert list(report["dev: Top-k"]) == [result.base.mean[m] for m in ("recall", "comp", "ndcg", "ilad")]
     all_dev, all_test = demo_counts()["dev"], demo_counts()["test"]
-    assert f"A quick look: 20 of {all_dev} queries of dev and 20 of {all_test} queries of test" in pages.texts(app)
+    assert f"A quick look: 80 of {all_dev} queries of dev and 80 of {all_test} queries of test" in pages.texts(app)
     assert outcome(app).tuned.as_json() == result.as_json()
 
 
@@ -238,12 +238,12 @@ def test_what_tradeoff_chose_for_the_same_question_is_named_beside_the_choice(ou
     digest = digest_query_ids(next(iter(outcomes.values())).tuned.estimates.aligned.queries)
     chosen = PageChoice(name="VRSD", n_queries=7, queries_digest="of others", split="test")
     app = shown(outcomes, choices={(TRADEOFF, identify_data(pages.load()), 10, 0.95): chosen})
-    assert "Trade-off, on 7 queries of test: VRSD; this page chooses on 20 queries of dev." in pages.texts(app)
+    assert "Trade-off, on 7 queries of test: VRSD; this page chooses on 80 queries of dev." in pages.texts(app)
     for queries_digest, words in (
         (digest, "the same ones, among its own"),
-        ("of others", "20 queries of dev, not the"),
+        ("of others", "80 queries of dev, not the"),
     ):
-        same = PageChoice(name="VRSD", n_queries=20, queries_digest=queries_digest, split="dev")
+        same = PageChoice(name="VRSD", n_queries=80, queries_digest=queries_digest, split="dev")
         app = shown(outcomes, choices={(TRADEOFF, identify_data(pages.load()), 10, 0.95): same})
         assert f"this page chooses on {words}" in pages.texts(app)
 
