@@ -128,6 +128,18 @@ def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
     return mode, split, queries.ids[query_index] if query_index < len(queries) else ""
 
 
+def find_open_text(loaded: Loaded) -> str:
+    """Return the text of the query of the corpus that this session has open, or had last; "" without queries."""
+    key, session, dataset = corpus_key(loaded), st.session_state, loaded.dataset
+    split = session.get(f"split.{key}")
+    # The same documents may have had other judgements before.
+    if split not in dataset.qrels:
+        split = find_first_split(dataset)
+    queries = dataset.judged(split) if split else dataset.queries
+    query_index = session.get(f"query.{key}.{split}", 0)
+    return queries.texts[query_index] if query_index < len(queries) else ""
+
+
 def select_query(loaded: Loaded, mode: str, split: str | None, entry: str) -> str | None:
     """Set the widgets of the query, before they are drawn; return why that is impossible, or None.
 

@@ -18,6 +18,7 @@ MAX_GROUPED_DOCUMENTS = 2_000
 """Documents that are grouped: a random sample of a larger corpus."""
 _SENTENCE_GAP = re.compile(r"(?<=[.!?])\s|(?<=[。！？])")
 _LETTER = re.compile(r"[^\W\d_]")
+_EMPHASIS = re.compile(r"(?<!\w)(\*{1,3})(?=\S)([^*]+)(?<=\S)\1(?!\w)")
 _CODE = re.compile(r"\w\(|\w[._]\w|[={}<>`]")
 
 
@@ -62,8 +63,9 @@ def first_words(corpus: Corpus, row: int) -> str:
 
 
 def _tidy(text: str) -> str:
-    """Return the beginning of a text on one line, without control characters."""
-    return " ".join(CONTROL_CHARACTERS.sub(" ", text[:MAX_READ_CHARACTERS]).split())
+    """Return the beginning of a text on one line, without control characters and asterisks of emphasis."""
+    line = " ".join(CONTROL_CHARACTERS.sub(" ", text[:MAX_READ_CHARACTERS]).split())
+    return _EMPHASIS.sub(r"\2", line)
 
 
 def _is_phrase(part: str) -> bool:

@@ -194,6 +194,9 @@ def test_the_handle_of_diversity_takes_each_decoder_to_the_largest_weight_that_h
     )
     for text, middle, place, weight in page.evaluate(READ_PLACES):
         assert abs(middle - place) < 1 and weight == "400" and text == f"{float(text):g}", text
+    # Lists have other columns than the tiles above, so that each says whose it is.
+    heads = [text.split()[-1] for text in page.locator(".list-head:visible").all_inner_texts()]
+    assert heads == ["Top-k", "MMR", "DPP", "NNN"]
     # A decoder that does not reach it is grey, its list as its tile.
     assert page.evaluate(READ_GREY, ".list") == page.evaluate(READ_GREY, ".tile")
     handle.evaluate("node => { node.value = 198; node.dispatchEvent(new Event('input')); }")

@@ -29,6 +29,10 @@ class List {
     this.view = view;
     this.key = decoder.key;
     this.node = make(parent, "div", "list", { role: "group", "aria-label": decoder.title, style: `--light:${decoder.light};--dark:${decoder.dark}` });
+    // Screen readers have the group's name. With three lists or more, none stands under its tile.
+    const head = make(this.node, "p", "list-head", { "aria-hidden": true, title: decoder.title });
+    make(head, "i", "sign", { text: decoder.sign });
+    make(head, "b", "", { text: decoder.title });
     this.rows = new Map();
     this.cut = make(this.node, "p", "cut");
     this.order = make(this.node, "ol", "order");

@@ -8,17 +8,17 @@ from dashboard.explore import first_view
 from dashboard.services.source import Source
 from dashboard.session.query import LINK_K_KEY, TYPED
 from dashboard.session.view_names import CHECK_UP
-from dashboard.widgets import skeleton
+from dashboard.widgets import skeleton, suggestions
 from support import pages
 
 
 @pytest.mark.parametrize("name", ["explore", "data"])
 def test_a_corpus_without_queries_begins_with_searches_and_next_steps(own_home, name):
     folder = own_home / "pets"
-    pages.beir(folder, [(f"p{i}", f"{text} in the *house*") for i, (_, text) in enumerate(pages.PETS)])
+    pages.beir(folder, [(f"p{i}", f"{text} in the *house") for i, (_, text) in enumerate(pages.PETS)])
     app = pages.screen(name, Source(str(folder), dtype="float32"))
     labels = [b.label for b in app.button if b.key.startswith(f"suggestions.{name}")]
-    assert sorted(labels) == [f"{text} in the \\*house\\*" for _, text in pages.PETS], "no document's text is markup"
+    assert sorted(labels) == [f"{text} in the \\*house" for _, text in pages.PETS], "no document's text is markup"
     steps = [b.label for b in app.button if b.key.startswith(f"next.{name}")]
     first = ["Add queries and judgements", *(["Explore"] if name == "data" else [])]
     assert steps == [*first, "Measure without judgements", "Judge searches"]
@@ -90,3 +90,9 @@ def test_without_an_encoder_a_suggested_search_is_the_document_that_it_comes_fro
     # A page alone cannot be left for Explore: what the click has set is there all the same.
     button.click().run()
     assert button.label == f"thing {row}" and app.session_state[session_key] == f"d{row}"
+
+
+def test_searches_of_a_corpus_with_queries_are_their_texts_but_for_the_open_one(tmp_path):
+    folder = pages.beir(tmp_path / "pets", pages.PETS, [("q", "a cat"), ("r", "a dog")], test=[("q", 1), ("r", 2)])
+    loaded = pages.load(Source(str(folder)))
+    assert [search.text for search in suggestions.list_suggestions(loaded)] == ["a dog"]

@@ -17,6 +17,7 @@ LONG = "Shells of revolution buckle under axial loads that vary with time, and n
         ("reader.py", "Reads a file. Then closes it.", "Reads a file"),
         ("numpy.take", "take(a, axis=None). Take elements from an array.", "Take elements from an array"),
         ("alone", "", "alone"),
+        ("", "Mask where *not* equal to **2 * 3** apples.", "Mask where not equal to **2 * 3** apples"),
         ("12", "34", ""),
         ("", LONG, "Shells of revolution buckle under axial loads that vary with"),
         ("", "two\n\nlines\u202e here", "two lines here"),
