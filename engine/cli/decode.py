@@ -442,7 +442,7 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
     try:
         import uvicorn
 
-        from engine.integrations.connections import BoundedProtocol, raise_handle_limit
+        from engine.integrations.connections import BoundedProtocol, EndingServer, raise_handle_limit
     except ImportError:
         raise FrontierError("frontier answer needs Starlette and uvicorn: pip install starlette uvicorn") from None
     use_threads()
@@ -459,6 +459,9 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
         service = Service(decoder, space, set_size)
     echo(f"{decoder.label}: {counted(len(space), 'document')}, k = {set_size}", err=True)
     raise_handle_limit()
-    uvicorn.run(
-        build_app(service, host), host=host, port=port, log_level="info", access_log=False, http=BoundedProtocol
-    )
+    app = build_app(service, host)
+    options: dict[str, Any] = {"log_level": "info", "access_log": False, "http": BoundedProtocol}
+    server = EndingServer(uvicorn.Config(app, host=host, port=port, **options))
+    server.run()
+    if not server.started:
+        raise click.exceptions.Exit(1)  # the reason, such as a taken port, is in the log above

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from asyncio import timeout
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from engine.data.encoders import TextEncoder
 from engine.data.endpoints.consent import allow_request
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from torch import Tensor
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 REQUEST_FIELDS = {"queries", "vectors"}
@@ -36,6 +40,8 @@ MAX_OPEN_BYTES = 4 * MAX_REQUEST_BYTES
 BODY_TIMEOUT_S = 30
 MAX_TEXT_CHARACTERS = 100_000
 """Longer texts are cut before they are split into tokens, which takes a hundred times their size."""
+PIECE_SIZE, PAUSE_S = 32, 0.001
+"""Texts that are embedded in one turn, and seconds after it in which a waiting request takes its own."""
 JSON_TYPE = "application/json"
 
 
@@ -67,10 +73,11 @@ class Service:
         # A corpus smaller than k is answered whole.
         k = min(SET_SIZE.check(request.get("k", self.k)), len(self.space))
         query_texts, n_cut = _cut_texts(request.get("queries"))
-        # Models share one device, so requests take turns.
-        with self._turn, allow_request():
+        with allow_request():
             queries = self._read_queries(query_texts, request.get("vectors"))
-            ranking = decode(self.decoder, self.space, queries, k)
+            # Models share one device, so requests take turns.
+            with self._turn:
+                ranking = decode(self.decoder, self.space, queries, k)
         selections = build_selections(ranking, self.space.corpus.ids)
         fields = ("ids", "scores", "certificate")
         answers = [{field: getattr(selection, field) for field in fields} for selection in selections]
@@ -100,7 +107,17 @@ class Service:
             return Embeddings(query_ids, real_tensor(vectors, "vectors"), self.space.encoder, query_texts)
         if self._encode is None:
             raise DataError("the corpus came with its own vectors, and no encoder: send vectors")
-        return Embeddings(query_ids, self._encode(query_texts, "query"), self._encode.reference, query_texts)
+        return Embeddings(query_ids, self._embed(self._encode, query_texts), self._encode.reference, query_texts)
+
+    def _embed(self, encode: TextEncoder, query_texts: list[str]) -> Tensor:
+        """Embed a request's texts, (n, d), in pieces: a thousand long ones take minutes, and others' come between."""
+        pieces = []
+        for start in range(0, len(query_texts), PIECE_SIZE):
+            if start:
+                time.sleep(PAUSE_S)
+            with self._turn:
+                pieces.append(encode(query_texts[start : start + PIECE_SIZE], "query"))
+        return torch.cat(pieces)
 
 
 def _cut_texts(texts: Any) -> tuple[Any, int]:

@@ -9,6 +9,7 @@ import urllib.request
 
 import engine
 from engine.evaluation.export_decoder import ExportContext, export
+from engine.integrations import connections
 from support.cli import run
 from support.fork_server import fork_python
 
@@ -60,11 +61,16 @@ def test_flags_take_the_place_of_what_was_exported(tmp_path, monkeypatch):
     corpus = tmp_path / "other.csv"
     corpus.write_text(TABLE, encoding="utf-8")
     calls = []
-    monkeypatch.setattr("uvicorn.run", lambda app, **options: calls.append(options))
+
+    def note(server):
+        calls.append(server.config)
+        server.started = True
+
+    monkeypatch.setattr(connections.EndingServer, "run", note)
     output = run("answer", "--decoder", setting_of(tmp_path, corpus="nosuch"), "--corpus", str(corpus), "-k", "3")
     assert "4 documents, k = 3" in output
     run("answer", "--decoder", setting_of(tmp_path, corpus=str(corpus)), "--host", "0.0.0.0", "--port", "9000")
-    assert [(o["host"], o["port"]) for o in calls] == [("127.0.0.1", 8600), ("0.0.0.0", 9000)]
+    assert [(config.host, config.port) for config in calls] == [("127.0.0.1", 8600), ("0.0.0.0", 9000)]
 
 
 def test_bad_setting_is_refused_before_embedding(tmp_path):

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from starlette.testclient import TestClient
 
 import engine
@@ -13,6 +16,7 @@ from engine.integrations import server
 from engine.integrations.server import Service, build_app
 from support.instances import random_rows
 from support.model_server import KEY, KEY_ENV, ModelServer
+from support.patience import patient
 from support.rankings import space_of
 
 MMR = engine.Decoder(engine.make("mmr", relevance_weight=0.4))
@@ -32,6 +36,29 @@ def own():
 def embedded(demo):
     """A client of a service over the demo."""
     return TestClient(build_app(Service(MMR, demo[1], k=5)), base_url=HERE)
+
+
+@pytest.mark.threat(
+    "a request of a thousand long texts, which takes a minute to embed",
+    "it is embedded in pieces, and the requests of others are answered between them",
+)
+def test_other_requests_are_answered_between_the_pieces_of_a_long_one(monkeypatch):
+    service, embedded, others = Service(MMR, space_of(ROWS), k=2), [], []
+    monkeypatch.setattr(server, "PIECE_SIZE", 1)
+
+    def embed_slowly(texts, role):
+        if not embedded:
+            others.append(threading.Thread(target=service.answer, args=({"queries": ["of another"]},)))
+            others[0].start()
+        embedded.append(texts[0])
+        time.sleep(0.01)
+        return torch.from_numpy(ROWS[:1])
+
+    embed_slowly.reference = None
+    service._encode = embed_slowly
+    assert len(service.answer({"queries": [f"text {number}" for number in range(200)]})["answers"]) == 200
+    others[0].join(patient(20))
+    assert "of another" in embedded[1:150] and embedded.index("text 0") == 0
 
 
 def test_vectors_are_answered_with_ids_scores_and_certificates(own):
