@@ -90,7 +90,7 @@ def recording(browser, url: str, file: Path) -> None:
     view(page, "Check-up")
     wall_slider = page.get_by_role("slider", name="MMR λ of all queries")
     wall_slider.wait_for(timeout=WAIT)
-    page.get_by_text("each computed by the engine").wait_for(timeout=WAIT)
+    page.get_by_text("each computed by the engine").wait_for(state="attached", timeout=WAIT)
     story.look(page, 8)
     wall_slider.press("End")
     page.wait_for_timeout(300)
