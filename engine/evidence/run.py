@@ -418,7 +418,7 @@ def _parse_row(row: Mapping[str, Any]) -> JudgedClaim:
     )
 
 
-def _parse_effect(fields: Mapping[str, Any]) -> Effect:
+def _parse_effect(fields: dict[str, Any]) -> Effect:
     """Build an effect from a report's JSON values. Raises TypeError, ValueError or OverflowError if invalid."""
     effect = Effect(**fields | {"curves": tuple(map(_parse_curve, fields.get("curves", ())))})
     _check_texts(effect.name)
@@ -427,7 +427,7 @@ def _parse_effect(fields: Mapping[str, Any]) -> Effect:
     return effect
 
 
-def _parse_curve(fields: Mapping[str, Any]) -> EffectCurve:
+def _parse_curve(fields: dict[str, Any]) -> EffectCurve:
     """Build a curve from a report's JSON values. Raises as `_parse_effect` does."""
     # JSON has lists where the frozen values have tuples.
     curve = EffectCurve(**fields | {"points": tuple(map(tuple, fields["points"]))})
