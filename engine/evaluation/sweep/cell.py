@@ -70,11 +70,11 @@ def decoder_to_json(decoder: Decoder) -> dict[str, Any]:
 
 def decoder_from_json(json_values: Mapping[str, Any]) -> Decoder:
     """Rebuild a decoder; raises ParamError for stages or parameters that do not exist, and without a depth."""
+    plain_values = {name: json_values[name] for name in PLAIN_FIELDS if name in json_values}
+    stages = {name: stage and make(**stage) for name, stage in json_values.items() if name not in plain_values}
     # None is a depth, so that a file without one is no decoder of ours.
     if "depth" not in json_values:
         raise ParamError("depth must be given with a decoder's stages, a whole number or null; got none")
-    plain_values = {name: json_values[name] for name in PLAIN_FIELDS if name in json_values}
-    stages = {name: stage and make(**stage) for name, stage in json_values.items() if name not in plain_values}
     return Decoder(**stages, **plain_values)
 
 
