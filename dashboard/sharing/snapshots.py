@@ -238,9 +238,13 @@ def _parse_text(value: Any) -> str:
 def _parse_number(value: Any) -> float:
     """Return a stored number. Raises ValueError if it is not finite, TypeError if it is no number."""
     # JSON from other tools may hold NaN, which tables cannot compare.
-    if not math.isfinite(value):
-        raise ValueError
-    return float(value)
+    try:
+        if not math.isfinite(value):
+            raise ValueError
+        return float(value)
+    # Whole numbers of JSON have no limit; those of a float end at 309 digits.
+    except OverflowError:
+        raise ValueError from None
 
 
 def _snapshot_file(snapshot_id: str) -> Path:

@@ -315,7 +315,8 @@ def parse_number(value: Any, role: str, location: str) -> Any:
     """Parse a rank, a whole number from 0, or a finite score; DataError names `location` otherwise."""
     try:
         number: Any = float(value)
-        if isinstance(value, bool) or not math.isfinite(number):
+        # Python reads 1_000 as a number, which no other reader of runs does.
+        if isinstance(value, bool) or not math.isfinite(number) or "_" in str(value):
             raise ValueError
         if role == "rank":
             if not _WHOLE_NUMBER.fullmatch(str(value).strip()):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -333,10 +334,10 @@ def row_as_json(row: JudgedClaim) -> dict[str, object]:
     }  # fmt: skip
 
 
-def parse_report(report_text: str) -> Report:
-    """Build the report that a JSON text holds; claims that no longer exist are left out.
+def parse_report(report_text: str | bytes) -> Report:
+    """Build the report that a JSON text, or a file's bytes, holds; claims that no longer exist are left out.
 
-    Raises DataError for a text that is no report.
+    Raises DataError for what is no report.
     """
     try:
         content = json.loads(report_text)
@@ -346,7 +347,7 @@ def parse_report(report_text: str) -> Report:
         if not has_texts or not isinstance(seed, int):
             raise TypeError("sets and encoder must be text, seed a whole number")
     # Files come from people, too: whatever is missing or of a wrong type makes them no report.
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise DataError(f"this is no report of frontier reproduce: {str(error)[:200]}") from error
     return Report(sets=tuple(judged_sets), encoder=encoder, seed=seed, rows=sort_rows(judged_rows))
 
@@ -395,23 +396,62 @@ def _load_report(cache_key: str) -> Report | None:
     """Load a report from the cache by its key; None if there is none, or this version cannot read it."""
     payload = cache.get(CACHE_SECTION, cache_key)
     try:
-        return None if payload is None else parse_report(payload.decode())
+        return None if payload is None else parse_report(payload)
     except DataError:
         return None
 
 
 def _parse_row(row: Mapping[str, Any]) -> JudgedClaim:
-    """Build a judged claim from a report's JSON row. Raises KeyError, TypeError, ValueError if invalid."""
-    parsed_effects = []
-    for effect in row["effects"]:
-        # JSON has lists where the frozen values have tuples: those replace the curves' points, and the list of curves.
-        curves = (EffectCurve(**c | {"points": tuple(map(tuple, c["points"]))}) for c in effect.get("curves", ()))
-        parsed_effects.append(Effect(**effect | {"curves": tuple(curves)}))
+    """Build a judged claim from a report's row. Raises KeyError, TypeError, ValueError or OverflowError if invalid."""
     why, needed, n_open = itemgetter("why", "needed", "open")(row)
-    if not isinstance(row["seconds"], int | float) or not all(isinstance(text, str) for text in (why, row["where"])):
-        raise TypeError("a row's why and where must be text, seconds a number")
-    verdict, effects = Finding(row["verdict"]), tuple(parsed_effects)
-    ruling = Ruling(verdict=verdict, why=why, effects=effects, needed=needed, open=n_open)
+    _check_texts(why, row["where"])
+    _check_numbers(row["seconds"], n_open, *(() if needed is None else (needed,)))
+    ruling = Ruling(
+        verdict=Finding(row["verdict"]),
+        why=why,
+        effects=tuple(map(_parse_effect, row["effects"])),
+        needed=needed,
+        open=n_open,
+    )
     return JudgedClaim(
         claim=CLAIMS[row["id"]], ruling=ruling, scope=Scope(row["scope"]), where=row["where"], seconds=row["seconds"]
     )
+
+
+def _parse_effect(fields: dict[str, Any]) -> Effect:
+    """Build an effect from a report's JSON values. Raises TypeError, ValueError or OverflowError if invalid."""
+    effect = Effect(**fields | {"curves": tuple(map(_parse_curve, fields.get("curves", ())))})
+    _check_texts(effect.name)
+    optional_numbers = (effect.low, effect.high, effect.sign)
+    _check_numbers(effect.value, *(number for number in optional_numbers if number is not None))
+    return effect
+
+
+def _parse_curve(fields: dict[str, Any]) -> EffectCurve:
+    """Build a curve from a report's JSON values. Raises as `_parse_effect` does."""
+    # JSON has lists where the frozen values have tuples.
+    curve = EffectCurve(**fields | {"points": tuple(map(tuple, fields["points"]))})
+    _check_texts(curve.name, curve.x, curve.y)
+    if not isinstance(curve.log, bool):
+        raise TypeError("a curve's log must be true or false")
+    for x_value, y_value in curve.points:
+        _check_numbers(x_value, y_value)
+        # Measured curves have no such points, and no axis could show them.
+        if not (math.isfinite(x_value) and math.isfinite(y_value)) or (curve.log and min(x_value, y_value) <= 0):
+            raise ValueError("a curve's points must be finite, and above 0 on logarithmic axes")
+    return curve
+
+
+def _check_texts(*values: Any) -> None:
+    """Raise TypeError unless all values are texts."""
+    if not all(isinstance(value, str) for value in values):
+        raise TypeError("names, axes, why and where must be text")
+
+
+def _check_numbers(*values: Any) -> None:
+    """Raise TypeError unless all values are numbers, OverflowError for a whole number that no float can hold."""
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError("values, limits, points, counts and seconds must be numbers")
+        # NaN and infinity stay: a measured ratio may have no value, or no upper limit.
+        float(value)

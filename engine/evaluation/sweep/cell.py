@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.decoder import LIMIT_FIELDS, Decoder
 from engine.display import OneLine, describe_means
+from engine.errors import ParamError
 from engine.evaluation.metrics import map_values, mean_of_defined
 from engine.progress import counted
 from engine.stages import make
@@ -68,10 +69,13 @@ def decoder_to_json(decoder: Decoder) -> dict[str, Any]:
 
 
 def decoder_from_json(json_values: Mapping[str, Any]) -> Decoder:
-    """Rebuild a decoder; raises ParamError for stages or parameters that do not exist."""
+    """Rebuild a decoder; raises ParamError for stages or parameters that do not exist, and without a depth."""
     plain_values = {name: json_values[name] for name in PLAIN_FIELDS if name in json_values}
     stages = {name: stage and make(**stage) for name, stage in json_values.items() if name not in plain_values}
-    return Decoder(**stages, **{"depth": json_values["depth"], **plain_values})
+    # None is a depth, so that a file without one is no decoder of ours.
+    if "depth" not in json_values:
+        raise ParamError("depth must be given with a decoder's stages, a whole number or null; got none")
+    return Decoder(**stages, **plain_values)
 
 
 def compute_cell_key(decoder: Decoder, k: int, split: str, metrics: Sequence[str], digests: Mapping[str, str]) -> str:

@@ -120,6 +120,21 @@ def test_file_with_a_field_of_another_type_is_refused(empty, field, value):
     assert snapshots.read_snapshots()[0] == [] and len(snapshots.read_snapshots()[1]) == 1
 
 
+@pytest.mark.threat("a saved view with a figure that no table can hold", "listed as damaged, beside the others")
+@pytest.mark.parametrize("figure", [10**400, -(10**400), float("nan"), "0.5"], ids=["huge", "low", "nan", "text"])
+def test_view_with_a_figure_that_is_none_is_refused(empty, figure):
+    saved = snapshots.save(snapshot())
+    file = empty / "snapshots" / f"{saved.id}.json"
+    content = json.loads(file.read_text())
+    del content["seal"]
+    for answer in content["answers"].values():
+        answer["figures"] = {"ILAD@3": figure}
+    content["seal"] = digest_of([json.dumps(content, sort_keys=True)])
+    file.write_text(json.dumps(content))
+    readable, (broken,) = snapshots.read_snapshots()
+    assert readable == [] and broken.startswith(saved.id)
+
+
 def test_threads_save_rename_and_delete_at_once(empty):
     def work(who):
         for i in range(8):

@@ -85,6 +85,8 @@ def test_a_run_is_called_by_its_tag_or_its_file(tmp_path, kind, tag):
         ("r.tsv", "q0\td1\t5\nq0\td2\t9\nq0\td3\t7\n", "the third column can be ranks or scores"),
         ("r.tsv", "q0\td1\t5\nq1\td2\t9\n", "the third column can be ranks or scores"),
         ("r.tsv", "q0\td1\tx\n", "r.tsv line 1: the score must be a number; found 'x'"),
+        ("r.txt", "q0 Q0 d1 1 1_000 x\n", "r.txt line 1: the score must be a number; found '1_000'"),
+        ("r.json", '{"q0": {"d1": "1_0"}}', "document 'd1': the score must be a number; found '1_0'"),
         ("r.txt", "q0 0 d1 1\n", "line 1: query, 0, document and grade are judgements, not a run"),
         (
             "r.txt",

@@ -1,6 +1,7 @@
 """Reports of judged claims: as files, kept and merged, counted."""
 
 import json
+import math
 import re
 
 import pytest
@@ -41,6 +42,57 @@ def test_a_file_has_the_whole_report_and_the_order_is_that_of_papers():
             run.parse_report(text)
 
 
+def change_first_row(fields=(), effect=(), curve=()):
+    """Return the text of a report of one row, with fields of the row, of its effect and of that one's curve changed."""
+    report = json.loads(whole_of(row("N5", Finding.HOLDS)).as_json())
+    (changed_row,) = report["rows"]
+    changed_row.update(fields)
+    (changed_effect,) = changed_row["effects"]
+    changed_effect["curves"][0].update(curve)
+    changed_effect.update(effect)
+    return json.dumps(report)
+
+
+@pytest.mark.threat(
+    "a report of evidence with values of other types or lengths than this program writes",
+    "refused as no report before a page is made of it",
+)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"curve": {"points": [[1.0, 0.5, 2.0]]}},
+        {"curve": {"points": [[1.0]]}},
+        {"curve": {"points": [[1.0, "0.5"]]}},
+        {"curve": {"points": [[1.0, math.nan]]}},
+        {"curve": {"points": [[0.0, 1.0]], "log": True}},
+        {"curve": {"log": []}},
+        {"curve": {"x": 3}},
+        {"effect": {"high": "0.5"}},
+        {"effect": {"low": True}},
+        {"effect": {"value": None}},
+        {"effect": {"value": 10**400}},
+        {"effect": {"sign": "1"}},
+        {"effect": {"name": None}},
+        {"effect": {"curves": 3}},
+        {"fields": {"needed": "40"}},
+        {"fields": {"open": None}},
+        {"fields": {"seconds": "2"}},
+        {"fields": {"why": 2}},
+    ],
+    ids=str,
+)
+def test_a_report_with_values_of_another_type_or_length_is_refused(changes):
+    assert len(run.parse_report(change_first_row()).rows) == 1
+    with pytest.raises(DataError, match="no report of frontier reproduce"):
+        run.parse_report(change_first_row(**changes))
+
+
+def test_a_value_without_a_number_and_a_limit_without_an_end_are_measured_ones():
+    (judged_row,) = run.parse_report(change_first_row(effect={"value": math.nan, "high": math.inf})).rows
+    (effect,) = judged_row.ruling.effects
+    assert math.isnan(effect.value) and effect.high == math.inf
+
+
 def test_only_exact_evidence_counts_as_refuting():
     whole = whole_of(row("V2", Finding.REFUTED, Scope.EXACT), row("N6", Finding.REFUTED), row("N5", Finding.HOLDS))
     counts = whole.counts()
@@ -59,6 +111,8 @@ def test_a_later_run_replaces_its_claims_and_keeps_the_others():
     (kept,) = run.cache.open_section(run.CACHE_SECTION).glob(f"{run.REPORT_PREFIX}*")
     run.cache.put(run.CACHE_SECTION, kept.name, b"{}")  # of another version
     assert len(run.save_report(whole).rows) == 2
+    run.cache.put(run.CACHE_SECTION, kept.name, b"\x80 no UTF-8")
+    assert len(run.list_reports()) == 1 and len(run.save_report(whole).rows) == 2
     run.save_report(whole_of(row("V2", Finding.PARTLY), seed=1))
     assert [len(kept.rows) for kept in run.list_reports().values()][:-1] == [1, 2]
 

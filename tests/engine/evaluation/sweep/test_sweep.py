@@ -263,6 +263,14 @@ def test_decoders_and_units_round_trip_as_plain_values():
     assert unpack_unit(pack_unit(unit)) == unit
 
 
+@pytest.mark.threat("a stored cell whose decoder has no depth", "refused by name where a decision builds the decoder")
+def test_a_decoder_without_a_depth_is_refused():
+    plain_values = decoder_to_json(engine.Decoder(engine.make("mmr"), depth=7))
+    del plain_values["depth"]
+    with pytest.raises(engine.ParamError, match="depth must be given with a decoder's stages"):
+        decoder_from_json(plain_values)
+
+
 def test_grids_come_from_the_declarations():
     assert [d.select.relevance_weight for d in grid("mmr")] == [round(i / 10, 1) for i in range(11)]
     nnn = grid("nnn")
