@@ -70,10 +70,16 @@ def decide_alone(data, split, decoders, share, curve_of=None, k=5):
 
 
 def bound_share(data, decoder, split, k=5):
-    """(share of the baseline's Recall, one-sided 95% Student bound of it), by decode and measure alone."""
+    """(share of the baseline's Recall, one-sided 95% bound of it), by decode and measure alone.
+
+    The bound is Student's; where no query shows a loss it is no higher than so many queries can tell.
+    """
     own, top = (brute(data, d, split, k)["recall"] for d in (decoder, engine.Decoder(engine.make("top_k"))))
     changes = (own - top) / top.mean()
-    return 1 + changes.mean(), 1 + ttest_1samp(changes, 0, alternative="greater").confidence_interval(0.95).low
+    share, low = 1 + changes.mean(), 1 + ttest_1samp(changes, 0, alternative="greater").confidence_interval(0.95).low
+    if changes.min() >= 0:
+        low = min(low, max(share, 1) * 0.05 ** (1 / (top > 0).sum()))
+    return share, low
 
 
 def weights():
