@@ -46,15 +46,15 @@ def test_decoders_that_differ_in_lambda_alone_share_an_exact_curve(sweep):
 
 
 def test_finished_cells_and_curves_are_found_in_the_file_again(sweep):
-    assert sweeps.load_stored_curves(sweep) == () == sweeps._load_stored_cells(sweep)
+    assert sweeps.load_stored_curves(sweep) == () == sweeps.load_stored_cells(sweep)
     cells = run(sweep)
     assert [cell.label for cell in cells] == [decoder.label for decoder in sweep.decoders]
     (curve,) = sweeps.load_stored_curves(sweep)
     assert curve.method == "mmr" and curve.k == 5
-    found = sweeps._load_stored_cells(sweep)
+    found = sweeps.load_stored_cells(sweep)
     assert [cell.digest for cell in found] == [cell.digest for cell in cells]
     assert sweeps.load_stored_curves(sweep)[0] is curve, "complete curves stay in memory"
-    assert sweeps._load_stored_cells(sweep) is found
+    assert sweeps.load_stored_cells(sweep) is found
 
 
 def test_time_is_that_of_the_missing_settings_at_the_pace_of_the_last_sweep(sweep, monkeypatch):

@@ -50,7 +50,7 @@ def test_a_refused_role_is_not_guessed(tmp_path, refusal):
     path = write(tmp_path, "a.csv", "id,title,text\nd7,T,hello\n")
     dataset = load_dataset(path, columns={"id": refusal, "title": refusal})
     assert (dataset.corpus.ids, dataset.corpus.titles) == (("0",), ("",))
-    assert "rows without an id column" in str(dataset.notices[0])
+    assert "1 row without an id column" in str(dataset.notices[0])
 
 
 def test_a_column_that_is_called_none_can_be_named(tmp_path):
