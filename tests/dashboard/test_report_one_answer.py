@@ -19,7 +19,7 @@ from support.cli import run
 from support.draws import deepen
 from support.judged_sets import DATA, SETS
 
-K, POINTS, N_QUERIES, SPLIT = 5, 2, 60, "dev"
+K, POINTS, N_QUERIES, SPLIT = 5, 2, 150, "dev"
 
 
 def write_sample(folder, name, split):
