@@ -227,7 +227,7 @@ def test_odd_runs_are_read_and_noted(world, langchain_run):
     identification = engine.identify(run, *world)
     assert identification.sure and identification.n_lists == N_LISTED
     notices = " ".join(map(str, identification.notices))
-    for remark in ("'nobody'", "'d9999'", "list a document twice", "have an empty list"):
+    for remark in ("'nobody'", "'d9999'", "1 query of run lists a document twice", "1 query has an empty list"):
         assert remark in notices
 
 

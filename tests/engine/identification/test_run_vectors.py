@@ -183,7 +183,7 @@ def test_encoders_of_one_name_are_told_apart_in_words():
     identification = engine.identify(run, space, queries, decoders=DECODERS, embeddings=pairs)
     assert identification.weaker_encoders == ("one in bfloat16", "one in float32 (weights bbbbbbbb)", "embeddings 3")
     few = engine.identify(run, space, queries, decoders=DECODERS, embeddings=pairs * 2)
-    assert "2 encoders whose vectors" in " ".join(map(str, few.notices))
+    assert "2 encoders with vectors" in " ".join(map(str, few.notices))
 
 
 def test_unusable_embeddings_are_refused_by_name():

@@ -78,6 +78,6 @@ def test_a_function_with_a_number_of_its_own_is_recorded_as_it_answers():
 def test_repeated_documents_and_no_answer_are_said():
     run = record(lambda query: ["a", "b", "a"], QUERIES)
     assert set(run.documents.values()) == {("a", "b")}
-    assert "documents came more than once in a list" in str(run.notices[0]) and "'a'" in str(run.notices[0])
+    assert "1 document came more than once in a list" in str(run.notices[0]) and "'a'" in str(run.notices[0])
     with pytest.raises(DataError, match=r"retriever must return documents for every query; query '.*' got None"):
         record(lambda query: None, QUERIES)
