@@ -32,7 +32,11 @@ ROUND_VERDICTS = frozenset({Finding.REFUTED})
 OUTCOMES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("holds in full or in part", "hold in full or in part"): (Finding.HOLDS, HOLDS_WHERE_DECIDED, Finding.PARTLY),
     ("does not hold", "do not hold"): (FAILS_HERE, Finding.REFUTED),
-    (f"{Finding.UNDECIDED.value} or {Finding.UNTESTABLE.value}",) * 2: (Finding.UNDECIDED, Finding.UNTESTABLE, Finding.NEEDS_ENDPOINT),
+    (f"{Finding.UNDECIDED.value} or {Finding.UNTESTABLE.value}",) * 2: (
+        Finding.UNDECIDED,
+        Finding.UNTESTABLE,
+        Finding.NEEDS_ENDPOINT,
+    ),
 }
 """Outcome, as said of one claim and of several → its short verdicts; a sentence has room for three numbers."""
 SIGNS = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}

@@ -290,7 +290,11 @@ def test_names_are_short_lines_of_legal_text():
     corpus = engine.Corpus(("a", "b", "c"), texts)
     space = engine.Space(corpus, engine.Embeddings(corpus.ids, np.eye(3)), "cpu")
     names = pack_sets(space, torch.eye(3, dtype=torch.float64)[0], np.array([[0, 1, 2]]))["names"]
-    assert 80 < len(names[0]) <= 90 and names[0] == names[0][:-1].rstrip() + "…" and names[1:] == ["hello \\ud83d world", "c"]
+    assert (
+        80 < len(names[0]) <= 90
+        and names[0] == names[0][:-1].rstrip() + "…"
+        and names[1:] == ["hello \\ud83d world", "c"]
+    )
 
 
 def test_a_name_that_is_cut_ends_with_an_ellipsis():
