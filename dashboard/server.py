@@ -24,13 +24,14 @@ from streamlit.web.bootstrap import load_config_options
 
 from dashboard import gate, page_documents, page_limit, page_messages, slow_uploads, workers
 from dashboard.components import vendor
-from dashboard.services import corpora, garbage, jobs, login, roots, shutdown
+from dashboard.services import corpora, garbage, jobs, login, roots
 from dashboard.services.roots import MAX_UPLOAD_BYTES, Rules
 from dashboard.services.source import STORE_PREFIX, Source
 from engine import paths
 from engine.cli.group import use_threads
 from engine.cli.output import echo, echo_lines
 from engine.integrations.connections import raise_handle_limit, use_bounded_protocol
+from engine.integrations.end_by_signal import EndBySignal
 
 APP_FILE = Path(__file__).parent / "app.py"
 STREAMLIT_CONFIG: dict[str, Any] = {
@@ -227,7 +228,7 @@ def run_server(
         """Prepare the server when it begins, and stop all jobs when it ends."""
         # By now the application has set its own handlers, which these call.
         if threading.current_thread() is threading.main_thread():
-            shutdown.EndBySignal(partial(echo, err=True)).install()
+            EndBySignal(partial(echo, err=True), jobs.is_at_work, jobs.stop_all_jobs).install()
         if report_port is not None:
             report_port(st.get_option("server.port"))
         # The corpus loads while the browser starts; the page shows its progress.

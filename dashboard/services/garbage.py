@@ -18,7 +18,7 @@ MIN_YOUNG_COLLECTIONS = 20
 def freeze_heap() -> None:
     """Exempt everything alive from garbage collection, after a last collection.
 
-    With torch loaded a collection takes 190 ms, during which no other thread runs.
+    No other thread runs during a collection, which takes long with torch loaded.
     """
     gc.unfreeze()  # else what died since the last time would never be freed
     gc.collect()
@@ -36,7 +36,7 @@ def return_memory() -> None:
 def start_collecting() -> None:
     """Start a thread that collects garbage every COLLECT_SECONDS while pages are drawn, until the server ends.
 
-    Streamlit would collect after every script run, which took three fifths of a busy server's time.
+    Streamlit would collect after every script run, over everything alive, which slows a busy server.
     """
     threading.Thread(target=_collect_until_shutdown, name="garbage collection", daemon=True).start()
 

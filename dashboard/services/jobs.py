@@ -20,11 +20,10 @@ from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from engine.errors import Cancelled, FrontierError
+from engine.integrations.end_by_signal import GRACE_SECONDS
 from engine.progress import Eta, current_reporter, raise_if_stopped, report_to
 
 K = TypeVar("K", bound=Hashable)
-END_GRACE_SECONDS = 5.0
-"""Seconds that all work has to end once the server is told to."""
 DISCONNECT_GRACE_SECONDS = 5.0
 """Seconds after which a session without a browser tab counts as disconnected."""
 
@@ -452,7 +451,7 @@ def wait_for_shutdown(timeout_seconds: float) -> bool:
     return _SHUTTING_DOWN.wait(timeout_seconds)
 
 
-def stop_all_jobs(timeout_seconds: float = END_GRACE_SECONDS) -> bool:
+def stop_all_jobs(timeout_seconds: float = GRACE_SECONDS) -> bool:
     """Stop all work for good, and wait for it; return False if some goes on after `timeout_seconds`.
 
     Torch aborts a process that ends while a thread computes.

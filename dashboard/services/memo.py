@@ -77,14 +77,9 @@ _SHARED_TABLES: dict[str, Memo[Any, Any]] = {}
 def shared_memo(table_name: str, max_entries: int) -> Memo[Any, Any]:
     """Return the table of cached values with this name that all sessions share, created if there is none.
 
-    Its keys must tell all that a value depends on: digests of the data, never the name of a file.
+    Its keys must tell all that a value depends on: digests of the data, never the name of a file alone.
     """
     return _SHARED_TABLES.setdefault(table_name, Memo(max_entries))
-
-
-def forget_shared() -> None:
-    """Drop all values that sessions share, as a new server has none; for tests."""
-    _SHARED_TABLES.clear()
 
 
 def session_memo(table_name: str, max_entries: int) -> Memo[Any, Any]:

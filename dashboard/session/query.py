@@ -9,7 +9,7 @@ from torch import Tensor
 from dashboard.services.source import Loaded
 from dashboard.session.decoders import K_KEY
 from engine.decoder import SET_SIZE
-from engine.values import Dataset, Qrels, digest_of, explain_missing_split, replace_surrogates
+from engine.values import Dataset, Qrels, Queries, digest_of, explain_missing_split, replace_surrogates
 
 LABELLED, TYPED, SIMILAR = "Labelled", "Typed", "Similar"
 LINK_K_KEY = "k.link"
@@ -119,24 +119,24 @@ def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
         return mode, None, session.get(f"own.{key}", "").strip()
     if mode == SIMILAR:
         return mode, None, session.get(f"document.{key}", replace_surrogates(dataset.corpus.ids[0]))
-    split = session.get(f"split.{key}")
-    # The same documents may have had other judgements before.
-    if split not in dataset.qrels:
-        split = find_first_split(dataset)
-    queries = dataset.judged(split) if split else dataset.queries
-    query_index = session.get(f"query.{key}.{split}", 0)
+    split, queries, query_index = _find_labelled(loaded)
     return mode, split, queries.ids[query_index] if query_index < len(queries) else ""
 
 
-def find_open_text(loaded: Loaded) -> str:
-    """Return the text of the query of the corpus that this session has open, or had last; "" without queries."""
+def _find_labelled(loaded: Loaded) -> tuple[str | None, Queries, int]:
+    """Return the session's split of labelled queries, its queries, and the place of the chosen one among them."""
     key, session, dataset = corpus_key(loaded), st.session_state, loaded.dataset
     split = session.get(f"split.{key}")
     # The same documents may have had other judgements before.
     if split not in dataset.qrels:
         split = find_first_split(dataset)
     queries = dataset.judged(split) if split else dataset.queries
-    query_index = session.get(f"query.{key}.{split}", 0)
+    return split, queries, session.get(f"query.{key}.{split}", 0)
+
+
+def find_open_text(loaded: Loaded) -> str:
+    """Return the text of the query of the corpus that this session has open, or had last; "" without queries."""
+    _, queries, query_index = _find_labelled(loaded)
     return queries.texts[query_index] if query_index < len(queries) else ""
 
 

@@ -34,6 +34,7 @@ from engine.evaluation.export_decoder import DUPLICATE_FIELDS, ExportContext, re
 from engine.evaluation.metrics import METRICS, Measures, available_metrics
 from engine.evaluation.paired import format_decoder_call
 from engine.evaluation.sweep.compute import measure_latency, prepare_decoder
+from engine.integrations.end_by_signal import EndBySignal
 from engine.integrations.server import Service, build_app
 from engine.params import parse_values, values_of
 from engine.progress import counted
@@ -442,7 +443,7 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
     try:
         import uvicorn
 
-        from engine.integrations.connections import BoundedProtocol, EndingServer, raise_handle_limit
+        from engine.integrations.connections import BoundedProtocol, raise_handle_limit
     except ImportError:
         raise FrontierError("frontier answer needs Starlette and uvicorn: pip install starlette uvicorn") from None
     use_threads()
@@ -459,9 +460,6 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
         service = Service(decoder, space, set_size)
     echo(f"{decoder.label}: {counted(len(space), 'document')}, k = {set_size}", err=True)
     raise_handle_limit()
-    app = build_app(service, host)
-    options: dict[str, Any] = {"log_level": "info", "access_log": False, "http": BoundedProtocol}
-    server = EndingServer(uvicorn.Config(app, host=host, port=port, **options))
-    server.run()
-    if not server.started:
-        raise click.exceptions.Exit(1)  # the reason, such as a taken port, is in the log above
+    end = EndBySignal(partial(echo, err=True), service.is_at_work, service.wait_for_end)
+    app = build_app(service, host, end.install)
+    uvicorn.run(app, host=host, port=port, log_level="info", access_log=False, http=BoundedProtocol)

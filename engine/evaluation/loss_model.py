@@ -34,8 +34,7 @@ class LossEstimate:
         excess = mean + (1 - required_share)
         # Without any spread there is no error to go by. Were the required share s just not kept, as a share 1 − s of
         # the queries lose everything, n queries would show none of them with probability sⁿ (the rule of three). Only
-        # queries on which the baseline has something to lose count among the n.
-        # What other queries gain makes up for some of that.
+        # queries on which the baseline has something to lose count among the n, and what others gain makes up for some.
         unseen_chances = 1 - np.minimum(1, required_share / (1 + np.maximum(self.mean, 0))) ** self.n_at_stake
         unseen_scores = stdtrit(self.degrees, np.maximum(MIN_UNSEEN_CHANCE, unseen_chances))
         # Small gains have a small spread, which says as little of losses that no query shows.

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
-import time
 from contextlib import suppress
 from ipaddress import IPv6Address, ip_address
-from types import FrameType
 from typing import Any
 
-import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_TIMEOUT_S = 20.0
@@ -30,41 +25,6 @@ BUSY_RESPONSE = (
 )
 MIN_HANDLES = 4096
 """Files that a server may have open, where the machine allows it: three for each page's thread, one a connection."""
-
-END_GRACE_S = 5.0
-"""Seconds that requests have to be answered once the server is told to end."""
-_SIGNAL_BASE = 128
-"""Exit status of a process that a signal ends, less the signal's number."""
-
-
-class EndingServer(uvicorn.Server):
-    """Server that ends by force where requests are still answered END_GRACE_S after Ctrl-C or SIGTERM.
-
-    The library waits for them without end, and Python for the threads that compute.
-    """
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        """Take the server's settings; `run` starts it."""
-        super().__init__(config)
-        self._has_signal, self._signal_number = threading.Event(), 0
-
-    def run(self, *arguments: Any, **options: Any) -> None:
-        """Serve until a signal ends it."""
-        # A handler may interrupt code that holds a lock, so that all it does is to wake this thread.
-        threading.Thread(target=self._end_by_force, name="end by force", daemon=True).start()
-        with suppress(KeyboardInterrupt):
-            super().run(*arguments, **options)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note a signal to end; the time for requests begins."""
-        super().handle_exit(sig, frame)
-        self._signal_number = sig
-        self._has_signal.set()
-
-    def _end_by_force(self) -> None:
-        self._has_signal.wait()
-        time.sleep(END_GRACE_S)
-        os._exit(_SIGNAL_BASE + self._signal_number)
 
 
 class BoundedProtocol(H11Protocol):

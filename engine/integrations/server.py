@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from asyncio import timeout
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,17 @@ class Service:
         self._turn = threading.Lock()
         ref, device = space.encoder, str(space.device)
         self._encode = None if ref is None else TextEncoder(ref.name, dtype=ref.dtype, device=device)
+
+    def is_at_work(self) -> bool:
+        """Return True while a request is embedded or decoded."""
+        return self._turn.locked()
+
+    def wait_for_end(self, timeout_seconds: float) -> bool:
+        """Wait for the request at work, for so long at most; return True if none is left."""
+        has_turn = self._turn.acquire(timeout=timeout_seconds)
+        if has_turn:
+            self._turn.release()
+        return has_turn
 
     def health(self) -> dict[str, Any]:
         """Return what is served, as JSON values."""
@@ -185,11 +196,11 @@ class RefusedRequest(Exception):
         self.status = status
 
 
-def build_app(service: Service, host: str = LOOPBACK_HOSTS[0]) -> Starlette:
+def build_app(service: Service, host: str = LOOPBACK_HOSTS[0], on_start: Callable[[], None] | None = None) -> Starlette:
     """Build the ASGI application of a service.
 
     On a loopback host it answers to loopback names only, so that no page of another site reaches it through a name of
-    its own.
+    its own. on_start: called once the server has set its own signal handlers, before the first request
     """
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
@@ -199,6 +210,12 @@ def build_app(service: Service, host: str = LOOPBACK_HOSTS[0]) -> Starlette:
     from starlette.routing import Route
 
     bodies = BodyReader()
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        if on_start is not None:
+            on_start()
+        yield
 
     def reply(content: Mapping[str, Any], status: int = 200) -> Response:
         """Build a response of JSON."""
@@ -230,4 +247,4 @@ def build_app(service: Service, host: str = LOOPBACK_HOSTS[0]) -> Starlette:
     routes = [Route("/health", health), Route("/answer", answer, methods=["POST"])]
     # DNS rebinding would let a page of another site reach a service on this machine.
     guard = Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK_HOSTS, "[::1]"])
-    return Starlette(routes=routes, middleware=[guard] if host in LOOPBACK_HOSTS else [])
+    return Starlette(routes=routes, middleware=[guard] if host in LOOPBACK_HOSTS else [], lifespan=lifespan)

@@ -35,7 +35,7 @@ def no_job_of_a_failure(request):
 @pytest.fixture(autouse=True)
 def own_results():
     """What sessions share is computed anew in each test, as it is in a new server."""
-    memo.forget_shared()
+    memo._SHARED_TABLES.clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -35,5 +35,5 @@ def test_sessions_share_what_depends_on_data_alone(monkeypatch):
     assert [ask(True), ask(False)] == [1, 2]
     monkeypatch.setattr(memo.st, "session_state", next(sessions))
     assert [ask(True), ask(False)] == [1, 3]
-    memo.forget_shared()
+    memo._SHARED_TABLES.clear()
     assert ask(True) == 4

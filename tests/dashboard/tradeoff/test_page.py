@@ -558,7 +558,7 @@ def test_time_can_be_the_axis_to_the_right_and_what_has_none_is_counted():
     assert "ms a query" in pages.first_table(app, "Decoder")
     old = without_times(sweeps.open_store(), lambda cell: cell.method == "mmr" and cell.k == 9)
     sweeps._CELLS.clear()
-    memo.forget_shared()
+    memo._SHARED_TABLES.clear()
     app = tradeoff(**asked)
     assert pages.job_of(app, sweeps.SWEEP_PURPOSE) is None, "no cell is computed again for its time"
     assert len(ids(figure(app))) == N_SETTINGS - old == 2

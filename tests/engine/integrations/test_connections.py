@@ -1,10 +1,7 @@
 """Connections over the wire: half-sent headers are given up, there are so many at most, and requests go on."""
 
 import resource
-import signal
 import socket
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 
@@ -167,57 +164,3 @@ def test_trusted_proxy_speaks_for_many(monkeypatch, trusted):
         wires = [connect() for _ in range(4)]
         assert all(map(ask_on, wires))
         assert connections.BUSY_TEXT in read_all(connect())
-
-
-BUSY_SERVER = """
-import sys, time
-import uvicorn
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
-from engine.integrations import connections
-
-connections.END_GRACE_S = 0.5
-
-async def work(_):
-    print("working", flush=True)
-    await run_in_threadpool(time.sleep, 600)
-
-async def rest(_):
-    return PlainTextResponse("answered")
-
-app = Starlette(routes=[Route("/work", work), Route("/", rest)])
-config = uvicorn.Config(app, port=int(sys.argv[1]), log_level="critical", http=connections.BoundedProtocol)
-connections.EndingServer(config).run()
-"""
-
-
-@pytest.mark.threat(
-    "Ctrl-C while a request is computed whose end nobody can wait for",
-    "the server ends by force five seconds later; the library would wait for the request, and Python for its thread",
-)
-@pytest.mark.parametrize("path", ["/work", "/"])
-def test_a_server_ends_soon_after_a_signal_whatever_it_computes(path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen([sys.executable, "-c", BUSY_SERVER, str(port)], stdout=subprocess.PIPE, text=True)
-    try:
-        wires = []
-
-        def connect():
-            try:
-                wires.append(socket.create_connection(("127.0.0.1", port), timeout=patient(20)))
-            except OSError:
-                return False
-            return True
-
-        until(connect)
-        wires[0].sendall(b"GET %s HTTP/1.1\r\nhost: x\r\n\r\n" % path.encode())
-        assert process.stdout.readline() == "working\n" if path == "/work" else wires[0].recv(8).startswith(b"HTTP/1.1")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(patient(20)) == (128 + signal.SIGINT if path == "/work" else 0)
-    finally:
-        process.kill()
-        process.communicate()
-        wires[0].close()

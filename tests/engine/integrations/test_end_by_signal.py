@@ -9,14 +9,22 @@ from support.patience import patient
 
 SERVER = r"""
 import os, signal, sys, threading, time
-from dashboard.services import jobs, shutdown
-jobs.END_GRACE_SECONDS, ignores = float(sys.argv[1]), sys.argv[2] == "ignores"
-shutdown.MIN_REPEAT_SECONDS = float(sys.argv[3])
+from engine.integrations import end_by_signal
+grace, ignores = float(sys.argv[1]), sys.argv[2] == "ignores"
+end_by_signal.MIN_REPEAT_SECONDS = float(sys.argv[3])
 signal.signal(signal.SIGINT, lambda *_: os.write(2, b"passed on\n"))  # the server's own handler
-shutdown.EndBySignal(lambda line: print(line, flush=True)).install()
-job = jobs.Job("work", lambda job: threading.Event().wait() if ignores else job.stop.wait())
+stop = threading.Event()
+work = threading.Thread(target=lambda: threading.Event().wait() if ignores else stop.wait(), daemon=True)
+
+def stop_work(seconds):
+    stop.set()
+    work.join(seconds)
+    return not work.is_alive()
+
+end_by_signal.EndBySignal(lambda line: print(line, flush=True), work.is_alive, stop_work, grace).install()
+work.start()
 print("ready", flush=True)
-while job.running:
+while work.is_alive():
     time.sleep(0.01)
 print("stopped", flush=True)
 """

@@ -1,4 +1,4 @@
-"""End of the server at Ctrl-C or SIGTERM: all work is told to stop, and what goes on is ended by force."""
+"""End of a server at Ctrl-C or SIGTERM: all work is told to stop, and what goes on is ended by force."""
 
 import os
 import signal
@@ -9,9 +9,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from dashboard.services import jobs
 from engine.progress import counted
 
+GRACE_SECONDS = 5.0
+"""Seconds that all work has to end once a server is told to."""
 SIGNALS = signal.SIGINT, signal.SIGTERM
 MIN_REPEAT_SECONDS = 1.0
 """Seconds after which a further signal counts as another one: a worker gets the first from its terminal and parent."""
@@ -22,12 +23,20 @@ _SIGNAL_BASE = 128
 class EndBySignal:
     """Signal handlers that stop all work before the server's own handlers run.
 
-    say: takes a line for people
+    say: takes a line for people; is_at_work: returns True while something is computed; stop_work: tells it to stop and
+    waits for at most `grace_seconds`, returns True if all has ended
     """
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        is_at_work: Callable[[], bool],
+        stop_work: Callable[[float], bool],
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> None:
         """Prepare the handlers, which `install` sets."""
-        self._say = say
+        self._say, self._is_at_work, self._stop_work = say, is_at_work, stop_work
+        self._grace_seconds = grace_seconds
         self._received = threading.Event()
         self._signal_number, self._received_at = 0, 0.0
         self._previous: dict[int, Any] = {}
@@ -53,12 +62,12 @@ class EndBySignal:
     def _end_work(self) -> None:
         """Wait for a signal, then stop all work; end the process by force if it does not stop in time."""
         self._received.wait()
-        deadline = time.monotonic() + jobs.END_GRACE_SECONDS
-        if jobs.is_at_work():
-            grace = counted(round(jobs.END_GRACE_SECONDS), "second")
+        deadline = time.monotonic() + self._grace_seconds
+        if self._is_at_work():
+            grace = counted(round(self._grace_seconds), "second")
             self._say(f"Stopping. What is being computed has {grace} to end; another Ctrl-C ends it at once.")
-        has_ended = jobs.stop_all_jobs()
-        # The process ends by itself meanwhile, unless something outside of jobs and pages holds it.
+        has_ended = self._stop_work(self._grace_seconds)
+        # The process ends by itself meanwhile, unless something else holds it.
         time.sleep(max(0.0, deadline - time.monotonic()))
         self._say("Ended by force." if has_ended else "Ended by force: something was still being computed.")
         sys.stdout.flush()
