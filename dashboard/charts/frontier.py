@@ -639,7 +639,8 @@ def build_chance_facts(chart: FrontierChart, method: str, positions: Sequence[in
     """Build the numbers from which the browser computes the chances of lines or points for any budget.
 
     A chance is that of keeping the budget, a share of the baseline's metric: lines and points are as wide and opaque as
-    it is high, and so follow a drag of the budget without the server. There is one list for each position. method: of
+    it is high, and so follow a drag of the budget without the server. There is one list for each position: mean change,
+    its standard error, skew loss and largest loss, as `LossEstimate` has them. method: of
     the settings, by which the browser finds what belongs together; positions: index of each setting among the
     estimates' settings, None for a setting without estimate. Return None without estimates.
     """
@@ -652,11 +653,10 @@ def build_chance_facts(chart: FrontierChart, method: str, positions: Sequence[in
             continue
         if chart.estimates.is_left_out[position]:
             # A loss of everything has the chance 0 at every budget.
-            facts.append([-1.0, 0.0])
+            facts.append([-1.0, 0.0, 0.0, 1.0])
             continue
-        mean_and_error = [round(float(losses.mean[position]), 6), round(float(losses.std_error[position]), 6)]
-        # 1 for a setting of which no query shows a loss.
-        facts.append([*mean_and_error, float(not losses.has_loss[position])])
+        numbers = (losses.mean, losses.std_error, losses.skew_loss, losses.largest_loss)
+        facts.append([round(float(values[position]), 6) for values in numbers])
     # The browser's script reads them under this name.
     return {"keep": facts, "method": method}
 

@@ -35,7 +35,7 @@ from engine.evaluation.decision import (
     rank_by_gain,
 )
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier
-from engine.evaluation.loss_model import CHANGE_TOLERANCE, LossEstimate, estimate_losses, find_unseen_share
+from engine.evaluation.loss_model import LossEstimate, estimate_losses
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, check_metrics, map_values, title_of
 from engine.evaluation.paired import (
     MIN_ANSWERED_SHARE,
@@ -948,8 +948,8 @@ def _confirm(
 ) -> Option | None:
     """Add to a chosen setting its kept share and gain on another split; return it as it is if not measured there.
 
-    On the split where it was chosen, the best of many looks better than it is. Here nothing is chosen, so a one-sided
-    Student interval is right. The setting is confirmed if it gains there too, and the lower end is at least `keep`, the
+    On the split where it was chosen, the best of many looks better than it is. Here nothing is chosen, so the one-sided
+    bound of one setting is right. The setting is confirmed if it gains there too, and the bound is at least `keep`, the
     share of the baseline's metric that it must keep. axes: the metric to keep and the objective
     """
     if option is None or not points:
@@ -970,20 +970,18 @@ def _confirm(
     if n_queries < MIN_QUERIES or base_mean <= 0:
         return option
     changes = (values[:, 1] - values[:, 0]) / base_mean
-    share, std_error = 1 + float(changes.mean()), float(changes.std(ddof=1)) / np.sqrt(n_queries)
-    low = share - float(stdtrit(n_queries - 1, SURE_CHANCE)) * std_error
-    if std_error <= CHANGE_TOLERANCE or (changes >= -CHANGE_TOLERANCE).all():
-        # Queries that all change alike, or never lose, tell how rare others are, and not that there are none. A query
-        # on which the baseline has nothing to lose tells nothing.
-        n_at_stake = int(np.count_nonzero(values[:, 0] > 0))
-        low = min(low, max(share, 1.0) * float(find_unseen_share(n_at_stake, SURE_CHANCE)))
+    # A query on which the baseline has nothing to lose tells nothing of losses.
+    n_at_stake = int(np.count_nonzero(values[:, 0] > 0))
+    losses = estimate_losses(changes[:, None], np.ones(1), n_at_stake=n_at_stake)
+    share = 1 + float(losses.mean[0])
+    low = float(losses.find_sure_shares(float(stdtrit(losses.degrees, SURE_CHANCE)))[0])
     gain, gain_low = _measure_gain([other_base, candidates[0]], axes, k)
     has_gain = gain is None or gain > TIE_TOLERANCE
     has_held = has_gain and share >= keep - TIE_TOLERANCE
     is_confirmed = has_gain and low >= keep - TIE_TOLERANCE
     return replace(
         option, confirmed=bool(is_confirmed), has_held=bool(has_held), confirmed_share=share,
-        confirmed_low=float(low), confirmed_gain=gain, confirmed_gain_low=gain_low,
+        confirmed_low=low, confirmed_gain=gain, confirmed_gain_low=gain_low,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ handful of changed queries is small just where the sample happens to lose little
 MIN_UNSEEN_CHANCE = 0.5
 """Least chance of keeping a share of the baseline's metric where no query shows a loss."""
 TINY_GAIN = 1e-6
+TINY_LOSS = 1e-9
 CHANGE_TOLERANCE = 1e-12
 
 
@@ -20,9 +21,10 @@ class LossEstimate:
 
     mean: np.ndarray  # (m,) negative for a loss
     std_error: np.ndarray  # (m,) of the mean
+    skew_loss: np.ndarray  # (m,) loss that Student's interval overlooks at score 0, as rare losses are large; 0 or more
     degrees: int  # of freedom, of Student's t
     n_at_stake: int  # queries on which the baseline has something to lose
-    has_loss: np.ndarray  # (m,) True where a query shows a loss
+    largest_loss: np.ndarray  # (m,) that a query shows, from 0 to 1
 
     def score(self, mean: np.ndarray, required_share: float, positions: np.ndarray | None = None) -> np.ndarray:
         """Return what settings keep beyond a share of the baseline's mean, in standard errors; shaped as mean.
@@ -30,37 +32,45 @@ class LossEstimate:
         mean: mean changes over the queries at hand, or over samples of them; positions: of their settings, in the
         shape of mean, by default (m,) all of them
         """
-        std_error = self.std_error if positions is None else self.std_error[positions]
-        excess = mean + (1 - required_share)
-        # Without any spread there is no error to go by. Were the required share s just not kept, as a share 1 − s of
-        # the queries lose everything, n queries would show none of them with probability sⁿ (the rule of three). Only
-        # queries on which the baseline has something to lose count among the n, and what others gain makes up for some.
-        unseen_chances = 1 - np.minimum(1, required_share / (1 + np.maximum(self.mean, 0))) ** self.n_at_stake
-        unseen_scores = stdtrit(self.degrees, np.maximum(MIN_UNSEEN_CHANCE, unseen_chances))
-        # Small gains have a small spread, which says as little of losses that no query shows.
-        limits = np.where(self.has_loss, np.inf, unseen_scores)
+        limits = self._find_score_limits(required_share)
+        std_error, skew_loss = self.std_error, self.skew_loss
         if positions is not None:
-            unseen_scores, limits = unseen_scores[positions], limits[positions]
+            std_error, skew_loss, limits = std_error[positions], skew_loss[positions], limits[positions]
+        excess = mean + (1 - required_share) - skew_loss
         has_no_spread = std_error <= CHANGE_TOLERANCE
-        exact_scores = np.where(excess >= -CHANGE_TOLERANCE, unseen_scores, -np.inf)
-        plain_scores = np.minimum(excess / np.where(has_no_spread, 1.0, std_error), limits)
-        scores: np.ndarray = np.where(has_no_spread, exact_scores, plain_scores)
+        # Johnson's correction for skewness (1978): a score of z needs an excess of z standard errors and 2 z² skew
+        # losses. Below 0 there is no loss to be overlooked.
+        root = np.sqrt(std_error**2 + 8 * skew_loss * np.maximum(excess, 0))
+        plain_scores = 2 * excess / np.where(has_no_spread, 1.0, std_error + np.where(excess > 0, root, std_error))
+        exact_scores = np.where(excess >= -CHANGE_TOLERANCE, np.inf, -np.inf)
+        scores: np.ndarray = np.minimum(np.where(has_no_spread, exact_scores, plain_scores), limits)
         return scores
+
+    def _find_score_limits(self, required_share: float) -> np.ndarray:
+        """Return the (m,) largest scores that so many queries can tell, as losses that none of them shows are possible.
+
+        Were a share u of the queries to lose more than any that was seen, n queries would show none of them with
+        probability (1 − u)ⁿ (the rule of three). Only queries on which the baseline has something to lose count among
+        the n, and what others gain makes up for some.
+        """
+        unseen_loss = 1 - self.largest_loss
+        broken_share = (1 - required_share / (1 + np.maximum(self.mean, 0))) / np.maximum(unseen_loss, TINY_LOSS)
+        chances = 1 - (1 - np.clip(broken_share, 0, 1)) ** self.n_at_stake
+        limits = stdtrit(self.degrees, np.maximum(MIN_UNSEEN_CHANCE, chances))
+        # A setting that has lost more already needs none.
+        has_limit = (unseen_loss > TINY_LOSS) & (broken_share >= -CHANGE_TOLERANCE)
+        return np.where(has_limit, limits, np.inf)
 
     def find_sure_shares(self, score: np.ndarray | float) -> np.ndarray:
         """Return the (m,) largest shares that each setting keeps with this score; the inverse of `score`.
 
         score: one for all settings, or (m,) one for each
         """
-        # Without any spread a larger share could be broken by queries that the sample happens not to show.
+        skew_loss = self.skew_loss * (1 + 2 * np.maximum(score, 0) ** 2)
+        plain_shares = 1 + self.mean - score * self.std_error - skew_loss
         unseen_shares = find_unseen_share(self.n_at_stake, np.asarray(stdtr(self.degrees, score)))
-        unseen_shares = unseen_shares * (1 + np.maximum(self.mean, 0))
-        exact_shares = np.minimum(1 + self.mean, unseen_shares)
-        has_no_spread = self.std_error <= CHANGE_TOLERANCE
-        plain_shares = np.minimum(
-            1 + self.mean - score * self.std_error, np.where(self.has_loss, np.inf, unseen_shares)
-        )
-        shares: np.ndarray = np.where(has_no_spread, exact_shares, plain_shares)
+        kept_shares = 1 - np.maximum(1 - self.largest_loss, TINY_LOSS) * (1 - unseen_shares)
+        shares: np.ndarray = np.minimum(plain_shares, (1 + np.maximum(self.mean, 0)) * kept_shares)
         return shares
 
     def find_ends(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -107,12 +117,27 @@ def estimate_losses(
     expected_variances = distances * variances.sum() / max(distances.sum(), TINY_GAIN)
     shrunk = (PRIOR_QUERIES * expected_variances + n_changed * variances) / (PRIOR_QUERIES + n_changed)
     squared_error, mean = shrunk / n_queries, changes.mean(axis=0)
-    has_loss: np.ndarray = changes.min(axis=0) < -CHANGE_TOLERANCE
+    third_cumulant, plain_squared_error = _find_third_cumulant(changes), variances / n_queries
+    smallest = changes.min(axis=0)
     if terms is not None and len(terms) > 1:
         squared_error = squared_error + terms.var(axis=0, ddof=1) / len(terms)
         mean = mean + terms.mean(axis=0)
-        has_loss |= terms.min(axis=0) < -CHANGE_TOLERANCE
+        plain_squared_error = plain_squared_error + terms.var(axis=0, ddof=1) / len(terms)
+        third_cumulant = third_cumulant + _find_third_cumulant(terms)
+        smallest = np.minimum(smallest, terms.min(axis=0))
     n_at_stake = n_queries if n_at_stake is None else n_at_stake
+    # Where gains are the rare and large ones, Student's interval is too careful, which is left as it is.
+    skew_loss = np.maximum(0, -third_cumulant) / np.maximum(6 * plain_squared_error, CHANGE_TOLERANCE**2)
     return LossEstimate(
-        mean=mean, std_error=np.sqrt(squared_error), degrees=n_queries - 1, n_at_stake=n_at_stake, has_loss=has_loss
+        mean=mean, std_error=np.sqrt(squared_error), skew_loss=skew_loss, degrees=n_queries - 1,
+        n_at_stake=n_at_stake, largest_loss=np.clip(-smallest, 0, 1),
     )  # fmt: skip
+
+
+def _find_third_cumulant(changes: np.ndarray) -> np.ndarray:
+    """Return the (m,) third cumulants of the means of (n, m) changes, without bias; 0 for fewer than three queries."""
+    n_queries = len(changes)
+    if n_queries < 3:
+        return np.zeros(changes.shape[1])
+    cubes: np.ndarray = ((changes - changes.mean(axis=0)) ** 3).sum(axis=0)
+    return cubes / (n_queries * (n_queries - 1) * (n_queries - 2))

@@ -265,7 +265,7 @@ def test_chance_of_a_budget_is_that_of_students_t(run_js, degrees):
     scores = np.linspace(-8, 8, 161)
     # With a mean of −.1 and an error of .01, a share of .9 − .01 t is kept with the chance of t.
     shares = (0.9 - 0.01 * scores).tolist()
-    ask = "given.shares.map(share => chanceOf([-.1, .01], share, given.degrees, 1.7, [1, 0]))"
+    ask = "given.shares.map(share => chanceOf([-.1, .01, 0, 1], share, given.degrees, 1.7, [1, 0]))"
     chances = run_js(ask, {"shares": shares, "degrees": degrees})
     assert chances == pytest.approx(stats.t.cdf(scores, degrees), abs=0.01)
 
@@ -276,13 +276,14 @@ def test_calibrated_chance_of_a_budget_is_the_engines(run_js, calibration):
     mean, std_error = rng.normal(-0.1, 0.05, size=200), np.abs(rng.normal(0.03, 0.02, size=200))
     std_error[:60] = 0.0  # no spread
     mean[:20] = 0.0  # as of what returns the baseline's sets
-    has_loss = rng.random(200) < 0.5
+    skew_loss, largest_loss = rng.choice([0.0, 0.001, 0.01], 200), rng.choice([0.0, 0.2, 1.0], 200)
     mean[40:80] *= -1  # some gain
-    facts = np.transpose([mean, std_error, ~has_loss]).tolist()
+    facts = np.transpose([mean, std_error, skew_loss, largest_loss]).tolist()
     for degrees in (3, 21, 156):
         losses = LossEstimate(
-            mean=mean, std_error=std_error, degrees=degrees, n_at_stake=degrees // 2, has_loss=has_loss
-        )
+            mean=mean, std_error=std_error, skew_loss=skew_loss, degrees=degrees, n_at_stake=degrees // 2,
+            largest_loss=largest_loss,
+        )  # fmt: skip
         given = {
             "facts": facts,
             "degrees": degrees,

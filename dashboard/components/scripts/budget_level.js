@@ -48,19 +48,22 @@ function studentScore(chance, degrees) {
 }
 
 // What a setting keeps beyond a share, in standard errors; by its mean change and error, as loss_model.py scores it.
-function scoreOf(mean, error, isUnharmed, share, degrees, atStake) {
-  const excess = mean + 1 - share;
-  if (error > 0 && !isUnharmed) return excess / error;
-  // Without any spread, or any loss, queries that were not seen count.
-  const unseenChance = 1 - Math.min(1, share / (1 + Math.max(mean, 0))) ** atStake;
-  const unseenScore = studentScore(Math.max(MIN_UNSEEN_CHANCE, unseenChance), degrees);
-  if (error > 0) return Math.min(excess / error, unseenScore);
-  return excess >= -1e-9 ? unseenScore : -Infinity;
+function scoreOf([mean, error, skewLoss, largestLoss], share, degrees, atStake) {
+  const excess = mean + 1 - share - skewLoss;
+  const root = excess > 0 ? Math.sqrt(error ** 2 + 8 * skewLoss * excess) : error;
+  let score = (2 * excess) / (error + root);
+  if (!(error > 0)) score = excess >= -1e-9 ? Infinity : -Infinity;
+  const unseenLoss = 1 - largestLoss;
+  if (score <= 0 || unseenLoss <= 1e-9) return score;
+  // Larger losses than any that was seen are possible, on queries that were not seen.
+  const brokenShare = Math.min(1, Math.max(0, (1 - share / (1 + Math.max(mean, 0))) / unseenLoss));
+  const chance = Math.max(MIN_UNSEEN_CHANCE, 1 - (1 - brokenShare) ** atStake);
+  return studentCdf(score, degrees) <= chance ? score : studentScore(chance, degrees);
 }
 
 // The chance that a setting keeps a share; calibrated as choice_calibration.py does.
-export function chanceOf([mean, error, isUnharmed], share, degrees, sureScore, [scale, shift], atStake = degrees + 1) {
-  const plain = scoreOf(mean, error, isUnharmed, share, degrees, atStake), score = plain > 0 ? scale * plain : plain;
+export function chanceOf(facts, share, degrees, sureScore, [scale, shift], atStake = degrees + 1) {
+  const plain = scoreOf(facts, share, degrees, atStake), score = plain > 0 ? scale * plain : plain;
   const stretched = ((score - shift) * sureScore) / (sureScore - shift);
   return studentCdf(score < shift ? score - shift : score < sureScore ? stretched : score, degrees);
 }

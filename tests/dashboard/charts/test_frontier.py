@@ -59,7 +59,7 @@ PANELLED = ("mmr", "vrsd", "nnn", "max_sum", "dpp")
 
 @pytest.fixture(scope="module")
 def toys():
-    space, queries, qrels = toy(batch=24)
+    space, queries, qrels = toy(batch=150)
     # A grade of 0 would make the judgements pooled.
     return (
         space,
@@ -135,7 +135,7 @@ def test_setting_that_is_left_out_is_as_pale_as_one_that_hardly_keeps_the_budget
     chart = replace(estimated_chart, estimates=partly)
     chances = estimates.find_chances(chart.share)
     assert [find_chance(chart, position) for position in (0, 1)] == [chances[0], 0] and chances[1] > 0
-    assert build_chance_facts(chart, "mmr", [0, 1])["keep"][1] == [-1.0, 0.0], "a loss of everything"
+    assert build_chance_facts(chart, "mmr", [0, 1])["keep"][1] == [-1.0, 0.0, 0.0, 1.0], "a loss of everything"
 
 
 def test_points_and_lines_look_alike_without_estimates(found):
@@ -186,9 +186,9 @@ def test_browser_gets_the_numbers_behind_every_chance(estimates, estimated_chart
     for trace in figure.data:
         if trace.customdata is None or trace.legendgroup == "top_k 0":
             continue
-        mean, std_error, is_unharmed = np.transpose(trace.meta["keep"])
-        facts = {"degrees": level["degrees"], "n_at_stake": level["atStake"], "has_loss": is_unharmed == 0}
-        losses = LossEstimate(mean=mean, std_error=std_error, **facts)
+        mean, std_error, skew_loss, largest_loss = np.transpose(trace.meta["keep"])
+        facts = {"degrees": level["degrees"], "n_at_stake": level["atStake"], "largest_loss": largest_loss}
+        losses = LossEstimate(mean=mean, std_error=std_error, skew_loss=skew_loss, **facts)
         positions = [estimates.position_of[label] for label in trace.customdata]
         for number in (0, 20, 45):
             calibration = Calibration(*level["calibrations"][number])

@@ -1,5 +1,7 @@
 """Chances of a chosen setting: laws of the calibration, a plain loop, and whether what is called sure is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import t as student
@@ -160,7 +162,9 @@ def test_calibration_equals_a_plain_loop(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     gains = rng.uniform(-0.05, 0.5, 30)
     changes = draw_changes(rng.uniform(0.04, 0.08, 30), n_queries=40, spread=0.2, seed=seed)
-    losses = estimate_losses(changes, gains)
+    # Scores as plain as the loop's: what losses that no query shows may be is tested by itself.
+    none = np.zeros(30)
+    losses = replace(estimate_losses(changes, gains), skew_loss=none, largest_loss=none + 1)
     means, _ = resample(changes, gains)
     # Gains differ from sample to sample too.
     sampled_gains = gains + rng.normal(0, 0.05, means.shape)
@@ -202,7 +206,8 @@ def test_settings_that_are_left_out_change_nothing():
         std_error=losses.std_error[[4]],
         degrees=losses.degrees,
         n_at_stake=losses.n_at_stake,
-        has_loss=losses.has_loss[[4]],
+        skew_loss=losses.skew_loss[[4]],
+        largest_loss=losses.largest_loss[[4]],
     )
     single = SampledSettings.sort(means[:, [4]], sampled_gains[:, [4]], np.zeros(1, dtype=bool))
     assert calibration == calibrate(single, alone).at(KEEP)
@@ -211,7 +216,7 @@ def test_settings_that_are_left_out_change_nothing():
 @pytest.mark.parametrize(
     ("max_loss", "min_kept", "max_plain_kept"),
     [
-        (0.2, 0.93, 0.925),
+        (0.2, 0.94, 0.93),
         # Nearly all settings lie within two standard errors of the budget: better than the plain bound, but the
         # sure setting keeps the budget less often than is said.
         (0.08, 0.86, 0.85),
