@@ -640,9 +640,9 @@ def build_chance_facts(chart: FrontierChart, method: str, positions: Sequence[in
 
     A chance is that of keeping the budget, a share of the baseline's metric: lines and points are as wide and opaque as
     it is high, and so follow a drag of the budget without the server. There is one list for each position: mean change,
-    its standard error, skew loss and largest loss, as `LossEstimate` has them. method: of
-    the settings, by which the browser finds what belongs together; positions: index of each setting among the
-    estimates' settings, None for a setting without estimate. Return None without estimates.
+    its standard error, skew loss and largest loss, as `LossEstimate` has them. method: of the settings, by which the
+    browser finds what belongs together; positions: index of each setting among the estimates' settings, None for a
+    setting without estimate. Return None without estimates.
     """
     if chart.estimates is None:
         return None
