@@ -147,7 +147,7 @@ def end_process(process, trail=None):
 
 def measure_toy():
     """Cells of five decoders on a toy problem, and the exact curve of MMR."""
-    space, queries, qrels = toy(batch=24)
+    space, queries, qrels = toy(batch=150)
     # A grade of 0 would make the judgements pooled.
     qrels = engine.Qrels({query: grades for query, grades in qrels.grades.items() if any(grades.values())})
     decoders = [*engine.grid("top_k"), *engine.grid("mmr", 5), *engine.grid("vrsd"), *engine.grid("nnn", 3)]

@@ -39,8 +39,7 @@ def test_best_of_a_decoder_is_its_largest_sure_gain_or_else_what_most_likely_kee
             assert option.gain == pytest.approx(max(each.gain for each in sure))
         else:
             assert option.chance == max(each.chance for each in gaining)
-    # Two dozen queries, however they go, cannot tell that 95 % is kept.
-    assert {option.chance >= SURE_CHANCE for option in best.values()} == ({True, False} if share < 0.9 else {False})
+    assert {option.chance >= SURE_CHANCE for option in best.values()} == {True, False}
 
 
 def test_every_run_of_another_system_and_every_chain_of_scorers_has_its_best(estimates):
@@ -182,6 +181,6 @@ def test_table_of_every_budget_has_the_choices_of_its_decision_and_the_confirmed
     assert len(seen) > 3
     first = data["budgets"][20][0]
     assert data["options"][first[0]]["label"] == modest.label and first[1:] == [
-        "sure,\non test 99.0%,\nproven to 98.9%: confirmed",
+        "sure,\non test 99.0%,\nproven to 98.2%: confirmed",
         True,
     ]

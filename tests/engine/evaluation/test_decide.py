@@ -15,6 +15,7 @@ from engine.evaluation.decision import find_best, list_best_options, summarise_c
 from engine.evaluation.frontier import TIME_AXIS
 from engine.evaluation.sweep.cell import decoder_from_json
 from engine.evaluation.sweep.store import Store
+from support.bounds import bound_kept_share
 from support.draws import deepen
 from support.points import cell, interval
 from support.sweeps import toy
@@ -177,13 +178,9 @@ def test_confirmation_is_the_bound_of_one_setting_on_the_other_split():
     chosen = [BASE, cell("vrsd", make_values(0.24, 0.01, 0.02))]
     other = [cell("top_k", make_values(), split="dev"), cell("vrsd", make_values(0.2, 0.02, 0.2, seed=8), split="dev")]
     option = decide(chosen, confirm=other).sure
-    changes = (other[1].values["recall"] - other[0].values["recall"]) / 0.5
-    bound = stats.t.interval(0.9, N_QUERIES - 1, changes.mean(), stats.sem(changes))[0]
-    # Johnson's correction, as losses are a little rarer and larger than gains.
-    score, third = stats.t.ppf(0.95, N_QUERIES - 1), stats.skew(changes, bias=False) * changes.std(ddof=1)
-    bound += min(0, third) * (1 + 2 * score**2) / (6 * N_QUERIES)
-    assert option.confirmed_low == pytest.approx(1 + bound) and option.confirmed_share == pytest.approx(0.98)
-    assert option.confirmed == (1 + bound >= 0.95)
+    share, bound = bound_kept_share(other[1].values["recall"], other[0].values["recall"])
+    assert option.confirmed_low == pytest.approx(bound) and option.confirmed_share == pytest.approx(0.98) == share
+    assert option.confirmed == (bound >= 0.95)
     assert decide(chosen, confirm=other).sentences[-2].startswith("On dev (200 queries) VRSD keeps 98.0%, at least ")
     assert decide(chosen, confirm=[other[0]]).sure.confirmed is None
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
 
 import engine
 from engine.evaluation.tuning.tune import choose
 from engine.evaluation.tuning.tuned import ask_lower_share, find_share_to_ask, has_notable_gain, suggest_next_step
+from support.bounds import bound_kept_share
 from support.source_oracles import draw_sources, make_sourced_space
 from support.sweeps import toy
 
@@ -21,7 +21,7 @@ NAMES = ("mmr", "vrsd", "frank_wolfe")
 @pytest.fixture(scope="module")
 def problem():
     """(space, queries, judgements by split): the halves of a toy problem's queries."""
-    space, queries, qrels = toy(batch=40)
+    space, queries, qrels = toy(batch=164)
     return space, queries, engine.evaluation.splits.split_in_half(qrels, 0)
 
 
@@ -64,7 +64,7 @@ def test_choice_ignores_test_judgements(problem, objective):
     assert choice.winner.name in choice.sentences[0] and len(choice.table) == 5
 
 
-@pytest.mark.parametrize("share, winner", [(0.5, "mmr"), (0.7, "vrsd"), (0.9, "mmr")])
+@pytest.mark.parametrize("share, winner", [(0.5, "mmr"), (0.75, "vrsd"), (0.9, "mmr")])
 def test_sure_setting_of_all_decoders_is_taken_and_each_is_at_its_best(problem, share, winner):
     """Against `decide` over all settings."""
     expected = decide_alone(problem, share)
@@ -83,7 +83,11 @@ def test_sure_setting_of_all_decoders_is_taken_and_each_is_at_its_best(problem, 
         name = candidate.decoder.select.spec.name
         own = [option for option in gaining if option.decoder.select.spec.name == name]
         sure = [option for option in own if option.chance >= 0.95]
-        best = max(sure, key=lambda o: o.gain) if sure else max(own, key=lambda o: (o.chance, o.gain))
+        best = max(own, key=lambda o: (o.chance, o.gain))
+        if sure:
+            largest = max(o.gain for o in sure)
+            tied = [o for o in sure if o.gain >= largest - 0.01]
+            best = max(tied, key=lambda o: (int(1000 * o.sure_share), o.other_change, o.gain))
         assert candidate.decoder == best.decoder and candidate.settings == n_settings
         assert candidate.stability is candidate.interval is None and (candidate.curve is None) == (name != "mmr")
 
@@ -111,13 +115,12 @@ def test_p_values_are_corrected_over_all_candidates(problem):
         assert [(r.label, r.p_holm, r.comparisons) for r in rows] == [(r.label, r.p_holm, len(NAMES)) for r in expected]
 
 
-@pytest.mark.parametrize("share, is_confirmed", [(0.5, True), (0.9, False)])
-def test_choice_is_confirmed_by_the_student_bound_of_test(problem, share, is_confirmed):
+@pytest.mark.parametrize("share, is_confirmed", [(0.65, True), (0.9, False)])
+def test_choice_is_confirmed_by_the_bound_of_test(problem, share, is_confirmed):
     choice = choose_within(problem, share)
     own, top = (cell.values["recall"] for cell in (choice.chosen_test, choice.base_test))
     is_common = np.isfinite(own) & np.isfinite(top)
-    changes = (own - top)[is_common] / top[is_common].mean()
-    low = 1 + ttest_1samp(changes, 0, alternative="greater").confidence_interval(0.95).low
+    _, low = bound_kept_share(own[is_common], top[is_common])
     assert choice.decision.sure.confirmed_low == pytest.approx(low)
     assert choice.is_confirmed is is_confirmed == (low >= share) == choice.as_json()["confirmed"]
     assert choice.decision.bet.confirmed is not None, "the bet is measured on test too"
