@@ -3,7 +3,7 @@
 from streamlit.testing.v1 import AppTest
 
 from dashboard.widgets import skeleton
-from support.pages import PATIENCE, jobs_of, screen
+from support.pages import finish_jobs, screen
 
 
 def boxes(app):
@@ -61,9 +61,6 @@ def test_boxes_are_taken_away_also_when_the_computation_fails():
 
 def test_pages_have_none_left():
     for name in ("explore", "theory", "tradeoff"):
-        app = screen(name)
         # While settings are measured, boxes stand for them.
-        for job in jobs_of(app).values():
-            job.join(PATIENCE)
-        assert not boxes(app.run())
+        assert not boxes(finish_jobs(screen(name)))
     assert skeleton.EXPLORE_ROWS
