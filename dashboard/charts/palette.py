@@ -109,7 +109,7 @@ def series_style(position: int) -> Style:
 def translucent(colour: str, opacity: float) -> str:
     """Return a colour of the palette (#RRGGBB) with an opacity."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red}, {green}, {blue}, {opacity})"
+    return f"rgba({red}, {green}, {blue}, {opacity:.4g})"
 
 
 def mix_with_ink(colour: str, ink: str, ink_share: float) -> str:

@@ -89,6 +89,19 @@ class SampledSettings:
         is_candidate = (np.take_along_axis(gains, positions, axis=1) > TIE_TOLERANCE) & ~is_left_out[positions]
         return cls(positions=positions, means=np.take_along_axis(means, positions, axis=1), is_candidate=is_candidate)
 
+    def split_by_decoder(self, decoder_of: np.ndarray) -> "list[SampledSettings]":
+        """Return the settings of each decoder; none where there is one decoder. decoder_of: (m,) numbers."""
+        decoders = np.unique(decoder_of)
+        parts = []
+        for decoder in decoders if len(decoders) > 1 else ():
+            is_own = decoder_of[self.positions] == decoder
+            # A decoder has as many settings in each sample.
+            tables = (
+                table[is_own].reshape(len(table), -1) for table in (self.positions, self.means, self.is_candidate)
+            )
+            parts.append(SampledSettings(**dict(zip(("positions", "means", "is_candidate"), tables, strict=True))))
+        return parts
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _SampledChoices:
@@ -137,20 +150,25 @@ class _SampledChoices:
         return np.array(weights)
 
 
-def calibrate(samples: SampledSettings, losses: LossEstimate) -> Calibrations:
+def calibrate(samples: SampledSettings, losses: LossEstimate, decoder_of: np.ndarray | None = None) -> Calibrations:
     """Calibrate scores so that a setting chosen as sure, and one chosen as the bet, is as good as it is said to be.
 
     A sure setting almost certainly keeps the required share of the baseline's metric, the bet with a moderate chance.
-    The queries at hand are the truth of the samples. losses: of the settings on them
+    The queries at hand are the truth of the samples. The rules are the strictest of those for a choice among all
+    settings and among each decoder's alone: to compare more decoders never makes one surer than it was by itself.
+    losses: of the settings on the queries at hand; decoder_of: (m,) number of each setting's decoder, by default one
+    for all
     """
     sure_score = float(stdtrit(losses.degrees, SURE_CHANCE))
     thresholds, shifts = np.full(len(BUDGETS), sure_score), np.zeros(len(BUDGETS))
+    parts = [] if decoder_of is None else samples.split_by_decoder(decoder_of)
     # Without a setting there is no choice.
-    if len(losses.mean):
-        sampled = _SampledChoices.score(samples, losses)
-        weights = sampled.weigh_budgets(samples, sure_score)
-        thresholds = sure_score + SAMPLE_FACTOR * _find_excesses(sampled, weights, sure_score)
-        shifts = SAMPLE_FACTOR * _find_shifts(sampled, sure_score / thresholds, losses.degrees)
+    for part in [samples, *parts] if len(losses.mean) else ():
+        sampled = _SampledChoices.score(part, losses)
+        weights = sampled.weigh_budgets(part, sure_score)
+        own_thresholds = sure_score + SAMPLE_FACTOR * _find_excesses(sampled, weights, sure_score)
+        own_shifts = SAMPLE_FACTOR * _find_shifts(sampled, sure_score / own_thresholds, losses.degrees)
+        thresholds, shifts = np.maximum(thresholds, own_thresholds), np.maximum(shifts, own_shifts)
     return Calibrations(budgets=BUDGETS, thresholds=thresholds, shifts=shifts, sure_score=sure_score)
 
 

@@ -163,6 +163,8 @@ class MeasuredSettings:
     k: int
     seed: int  # of the samples of queries
     relevant_from: int  # grade from which a document counts as relevant
+    decoders: list[Decoder | None]  # of each of the m settings; None for a run of another system
+    decoder_of: np.ndarray  # (m,) number of each setting's decoder, the same at any values of its parameters
     model: ModelValues | None = None  # what a model judged of the same settings; None where people alone judge
 
     @cached_property
@@ -225,11 +227,6 @@ class MeasuredSettings:
     def position_of(self) -> dict[str, int]:
         """Label → position among the m settings; the baseline has none."""
         return {cell.label: position for position, cell in enumerate(self.aligned.cells[1:])}
-
-    @cached_property
-    def decoders(self) -> list[Decoder | None]:
-        """The decoder of each of the m settings; None for a run of another system."""
-        return list(map(_make_decoder, self.aligned.cells[1:]))
 
     def find_decoder(self, label: str) -> Decoder | None:
         """Return the decoder of a setting by its label; None for an unknown one and for a run of another system."""
@@ -303,7 +300,9 @@ class EstimatedSettings(MeasuredSettings):
             # Without anything left to the baseline there is no share of it.
             if (base_means > 0).all():
                 differences, n_at_stake = values - base_values, self.losses.n_at_stake
-                yield _estimate_losses(self.aligned, self.model, differences, base_means, self.gains, n_at_stake)[0]
+                yield _estimate_losses(
+                    self.aligned, self.model, differences, base_means, self.gains, n_at_stake, self.decoder_of
+                )[0]
 
     def calibrate(self, keep: float) -> Calibration:
         """Return the rule by which scores become chances for a budget.
@@ -316,7 +315,7 @@ class EstimatedSettings(MeasuredSettings):
     @cached_property
     def calibrations(self) -> Calibrations:
         """The rules of all budgets, by samples of the queries in which the choice is made anew."""
-        return calibrate(self._samples, self.losses)
+        return calibrate(self._samples, self.losses, self.decoder_of)
 
     @cached_property
     def _samples(self) -> SampledSettings:
@@ -401,10 +400,7 @@ class EstimatedSettings(MeasuredSettings):
     @cached_property
     def decoder_positions(self) -> list[np.ndarray]:
         """The positions of the settings of each decoder, at any values of its parameters."""
-        groups: dict[Any, list[int]] = {}
-        for position, (cell, decoder) in enumerate(zip(self.aligned.cells[1:], self.decoders, strict=True)):
-            groups.setdefault(identify_decoder(cell.label, decoder), []).append(position)
-        return list(map(np.array, groups.values()))
+        return [np.flatnonzero(self.decoder_of == number) for number in np.unique(self.decoder_of)]
 
     @cached_property
     def _costs(self) -> dict[int, Comparison | None]:
@@ -749,13 +745,18 @@ def _estimate_aligned(
         )
     objective_means = _find_objective_means(aligned, objective, model)
     gains = _compute_gains(objective_means, is_less_better=is_time or objective in LESS_IS_BETTER)
+    decoders = list(map(_make_decoder, aligned.cells[1:]))
+    kinds = [identify_decoder(cell.label, decoder) for cell, decoder in zip(aligned.cells[1:], decoders, strict=True)]
+    number_of = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
+    decoder_of = np.array([number_of[kind] for kind in kinds], dtype=int)
     n_at_stake = int(np.count_nonzero(values[:, 0] > 0))
-    losses, sample = _estimate_losses(aligned, model, values[:, 1:] - values[:, :1], base_mean, gains, n_at_stake)
+    differences = values[:, 1:] - values[:, :1]
+    losses, sample = _estimate_losses(aligned, model, differences, base_mean, gains, n_at_stake, decoder_of)
     if sample is not None:
         check_correlation(sample.use)
     return OptionEstimates(
         baseline=base_cell, aligned=aligned, gains=gains, losses=losses, metric=metric, objective=objective, k=k,
-        seed=seed, relevant_from=relevant_from, model=model, sample=sample,
+        seed=seed, relevant_from=relevant_from, decoders=decoders, decoder_of=decoder_of, model=model, sample=sample,
     )  # fmt: skip
 
 
@@ -769,17 +770,18 @@ def _find_objective_means(aligned: AlignedCells, objective: str, model: ModelVal
 
 def _estimate_losses(
     aligned: AlignedCells, model: ModelValues | None, differences: np.ndarray, base_mean: Any, gains: np.ndarray,
-    n_at_stake: int,
+    n_at_stake: int, decoder_of: np.ndarray,
 ) -> tuple[LossEstimate, ResidualSample | None]:  # fmt: skip
     """Estimate losses from (n, m) differences to the baseline, corrected by what a model judged of other queries.
 
-    base_mean: of the metric, one for all settings or (m,) one for each; n_at_stake: queries on which it is above 0
+    base_mean: of the metric, one for all settings or (m,) one for each; n_at_stake: queries on which it is above 0;
+    decoder_of: (m,) number of each setting's decoder
     """
     if model is None:
-        return estimate_losses(differences / base_mean, gains, n_at_stake=n_at_stake), None
+        return estimate_losses(differences / base_mean, gains, n_at_stake=n_at_stake, decoder_of=decoder_of), None
     sample = model.correct(differences, aligned.queries)
     losses = estimate_losses(
-        sample.residuals / base_mean, gains, sample.terms / base_mean, sample.n_changed, n_at_stake
+        sample.residuals / base_mean, gains, sample.terms / base_mean, sample.n_changed, n_at_stake, decoder_of
     )
     return losses, sample
 

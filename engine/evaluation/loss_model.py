@@ -56,7 +56,8 @@ class LossEstimate:
         unseen_loss = 1 - self.largest_loss
         broken_share = (1 - required_share / (1 + np.maximum(self.mean, 0))) / np.maximum(unseen_loss, TINY_LOSS)
         chances = 1 - (1 - np.clip(broken_share, 0, 1)) ** self.n_at_stake
-        limits = stdtrit(self.degrees, np.maximum(MIN_UNSEEN_CHANCE, chances))
+        # For a chance of 1, SciPy 1.15 gives NaN in place of infinity.
+        limits = np.where(chances < 1, stdtrit(self.degrees, np.maximum(MIN_UNSEEN_CHANCE, chances)), np.inf)
         # A setting that has lost more already needs none.
         has_limit = (unseen_loss > TINY_LOSS) & (broken_share >= -CHANGE_TOLERANCE)
         return np.where(has_limit, limits, np.inf)
@@ -99,22 +100,22 @@ def estimate_losses(
     terms: np.ndarray | None = None,
     n_changed: np.ndarray | None = None,
     n_at_stake: int | None = None,
+    decoder_of: np.ndarray | None = None,
 ) -> LossEstimate:
     """Estimate the mean changes of m settings on all queries of the kind from n of them.
 
     changes: (n, m) of each query to the baseline, as shares of the baseline's mean; gains: (m,) of the objective over
     the baseline, in any unit. n must be 2 or more. terms: (r, m) of other queries, whose means are added to those of
     the changes; n_changed: (m,) changed queries, by default those with a change; n_at_stake: the queries on which the
-    baseline has something to lose, by default all n
+    baseline has something to lose, by default all n; decoder_of: (m,) number of each setting's decoder, by default one
+    for all
     """
     n_queries = len(changes)
     variances = changes.var(axis=0, ddof=1)
     # Queries on which a setting returns what the baseline does say nothing about its variance.
     if n_changed is None:
         n_changed = (np.abs(changes) > CHANGE_TOLERANCE).sum(axis=0)
-    # Along a curve one document after the other is exchanged, so the variance grows with the gain, as a random walk's.
-    distances = np.abs(gains)
-    expected_variances = distances * variances.sum() / max(distances.sum(), TINY_GAIN)
+    expected_variances = _expect_variances(variances, np.abs(gains), decoder_of)
     shrunk = (PRIOR_QUERIES * expected_variances + n_changed * variances) / (PRIOR_QUERIES + n_changed)
     squared_error, mean = shrunk / n_queries, changes.mean(axis=0)
     third_cumulant, plain_squared_error = _find_third_cumulant(changes), variances / n_queries
@@ -132,6 +133,20 @@ def estimate_losses(
         mean=mean, std_error=np.sqrt(squared_error), skew_loss=skew_loss, degrees=n_queries - 1,
         n_at_stake=n_at_stake, largest_loss=np.clip(-smallest, 0, 1),
     )  # fmt: skip
+
+
+def _expect_variances(variances: np.ndarray, distances: np.ndarray, decoder_of: np.ndarray | None) -> np.ndarray:
+    """Return the (m,) variances that are expected of settings by their distances from the baseline.
+
+    Along a decoder's curve one document after the other is exchanged, so the variance grows with the gain, as a random
+    walk's. Each decoder stands for itself: no setting is surer because another decoder is compared too. distances:
+    (m,) gains without their signs; decoder_of: as `estimate_losses` takes it
+    """
+    if decoder_of is None:
+        decoder_of = np.zeros(len(variances), dtype=int)
+    total_variances, total_distances = np.bincount(decoder_of, variances), np.bincount(decoder_of, distances)
+    expected: np.ndarray = distances * (total_variances / np.maximum(total_distances, TINY_GAIN))[decoder_of]
+    return expected
 
 
 def _find_third_cumulant(changes: np.ndarray) -> np.ndarray:

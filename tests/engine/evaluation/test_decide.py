@@ -316,6 +316,28 @@ def test_bound_is_one_for_all_budgets_and_a_setting_is_sure_just_up_to_it():
         assert below >= SURE_CHANCE > above
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_no_setting_is_surer_because_other_decoders_are_compared_too(seed):
+    """Each decoder by itself, then beside one whose settings never change much, which makes all look steadier."""
+    rng = np.random.default_rng(seed)
+    noisy = [
+        cell("mmr", make_values(0.5 - weight / 2, 0.04, 0.4, seed=seed + index), relevance_weight=weight)
+        for index, weight in enumerate((0.4, 0.5, 0.6, 0.7))
+    ]
+    steady = [
+        cell("dpp", make_values(0.6 * (1 - weight), rng.uniform(0, 0.02), 0.01, seed=seed), relevance_weight=weight)
+        for weight in (0.5, 0.7, 0.9)
+    ]
+    few = [cell("vrsd", make_values(0.2, 0.03, 0.3, seed=seed + 20))]
+    together = estimate_options([BASE, *noisy, *steady, *few])
+    for own in (noisy, steady, few):
+        alone = estimate_options([BASE, *own])
+        positions = [together.position_of[point.label] for point in own]
+        assert (together.sure_shares[positions] <= alone.sure_shares + 1e-9).all()
+        for keep in (0.85, 0.95, 0.99):
+            assert (together.find_chances(keep)[positions] <= alone.find_chances(keep) + 1e-9).all()
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

@@ -42,6 +42,16 @@ def test_estimate_equals_a_loop_over_settings():
     assert estimate.degrees == N_QUERIES - 1
 
 
+def test_each_decoder_expects_its_own_variance():
+    changes, gains = draw_problem(seed=7)
+    decoder_of = np.arange(N_SETTINGS) % 3
+    estimate = estimate_losses(changes, gains, decoder_of=decoder_of)
+    for decoder in range(3):
+        is_own = decoder_of == decoder
+        assert estimate.std_error[is_own] == pytest.approx(estimate_losses(changes[:, is_own], gains[is_own]).std_error)
+    assert estimate.std_error != pytest.approx(estimate_losses(changes, gains).std_error)
+
+
 def test_few_changed_queries_that_happen_to_agree_do_not_make_a_setting_sure():
     """Of a large gain and one changed query the variance is mostly what gains of that size have."""
     changes, gains = draw_problem(seed=1)
