@@ -30,6 +30,7 @@ APP_CSS = """<style>
 [data-testid=stHeading] h2 {font-size: 1.5rem; padding: .5rem 0}
 :is([data-testid=stTopNavLink], [data-testid=stSidebarNavLink]):focus-visible {
   outline: 2px solid light-dark(#4F46E5, #A5B4FC); outline-offset: 1px}
+:is([data-testid=stTopNavLink], [data-testid=stSidebarNavLink]) span {color: light-dark(#1F2328, #E6EDF3)}
 [data-testid^=stBaseButton-primary]:enabled {&, & p {color: light-dark(#fff, #1e1b4b)}}
 [data-testid^=stBaseButton-primary]:enabled:is(:hover, :focus-visible, :active) {
   &, & p {background-color: light-dark(#4338CA, #C7D2FE)}}
