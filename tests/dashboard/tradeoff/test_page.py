@@ -253,11 +253,11 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     app = pages.press(app, "tradeoff.confirm")
     confirmations = [sentence for sentence in decision.sentences if sentence.startswith("On test")]
     assert len(confirmations) == 2 and all(sentence in pages.texts(app) for sentence in confirmations)
-    is_denied = decision.sure.confirmed is False
+    is_denied = decision.sure.is_denied
     assert "tradeoff.confirm" not in pages.keys(app)
     assert (decision.sentences[0] if is_denied else write_headlines(decision)[0]) in pages.texts(app)
     (choice,) = app.session_state["choices"].values()
-    assert choice.status == f"{decision.sure.confirmation} on test", "Tune says what became of it"
+    assert choice.status == decision.sure.describe_confirmation("test"), "Tune says what became of it"
     assert app.button(key="tradeoff.use").proto.type == ("secondary" if is_denied else "primary")
     first_row = pages.first_table(app, "Best setting").set_index("Diversity (ILAD)").to_dict("index")
     certainty = "looked sure on dev,\non test" if is_denied else "sure,\non test"
@@ -269,14 +269,14 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
 def test_denied_choice_is_confirmed_for_a_lower_share_by_one_click(measurements):
     app = pages.press(measured(), "tradeoff.confirm")
     (denied,) = app.session_state["choices"].values()
-    assert "tradeoff.lower" in pages.keys(app), "on the demo test denies what dev is sure of"
+    assert "tradeoff.lower" in pages.keys(app), "on the demo test does not prove what dev is sure of"
     share = int(re.search(r"Keep (\d+)% instead", app.button(key="tradeoff.lower").label)[1])
     app = pages.press(app, "tradeoff.lower")
     assert app.session_state[selection.SHARE_KEY] == share / 100 and 85 < share < 95
     headline = headline_of(app)[0]
     assert headline.startswith("With MMR and VRSD alone you can be") and f"keep {share}%" in headline
     choice = next(c for c in app.session_state["choices"].values() if c.status != denied.status)
-    assert choice.status.startswith("confirmed on test") and denied.status.startswith("not confirmed")
+    assert choice.status.startswith("confirmed on test") and not denied.status.startswith("confirmed")
     said = f"This is the setting chosen for 95%; test proves that it keeps {share}%."
     assert said in pages.texts(app) and "tradeoff.lower" not in pages.keys(app)
     assert app.button(key="tradeoff.use").proto.type == "primary"
@@ -317,12 +317,12 @@ def test_what_another_split_denies_stays_denied_while_other_decoders_are_measure
 
 
 def test_what_tune_chose_for_the_same_question_is_named_beside_the_choice():
-    facts = {"n_queries": 59, "queries_digest": "of others", "split": "half", "status": "not confirmed on test"}
+    facts = {"n_queries": 59, "queries_digest": "of others", "split": "half", "status": "below 95% on test"}
     tuned = PageChoice(name="MMR · λ 0.88", **facts)
     for share, is_named in ((0.95, True), (0.9, False)):
         app = measured(choices={(TUNE, identify_data(pages.load()), 10, share): tuned})
         n_queries = demo_counts()["dev"]
-        text = "Tune, on 59 queries of half: MMR · λ 0.88, not confirmed on test; this page chooses on "
+        text = "Tune, on 59 queries of half: MMR · λ 0.88, below 95% on test; this page chooses on "
         assert (f"{text}{n_queries} queries of dev." in pages.texts(app)) == is_named
     assert "Tune chooses on a split of its own" in helps(app)
     (choice,) = [each for (page_name, *_), each in app.session_state["choices"].items() if page_name == TRADEOFF]
