@@ -126,7 +126,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     # A wish to start the job holds for this visit alone: whatever is drawn, a later one must not find it.
     is_asked = bool(st.session_state.pop(selection.START_KEY, False))
     _leave_if_asked()
-    st.html(TRADEOFF_CSS)
+    st.html(TRADEOFF_CSS + verdict.TURNED_CSS)
     # A system is read off its lists alone, without judgements, so it comes before passages take their place.
     controls = st.container(horizontal=True, vertical_alignment="center", gap="small", key=CONTROLS)
     with controls:

@@ -43,6 +43,8 @@ from engine.values import digest_of
 from engine.wording import percent, signed, visible
 
 KEY, ACTIONS = "tradeoff-verdict", "tradeoff-actions"
+TURNED_CSS = f"<style>.st-key-{KEY}[data-turned] > :not(:first-child) {{visibility: hidden}}</style>"
+"""Buttons and facts of the budget that the server knows step aside while the browser draws another one."""
 MAX_BEST_ROWS, NAME_COLUMN = 10, "Best setting"
 CERTAINTY_COLUMN = 3
 """Column of the table of best settings that tells how sure it is that each keeps the budget."""

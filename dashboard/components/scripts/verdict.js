@@ -121,6 +121,9 @@ class Verdict {
       this.turnTable(value);
       return;
     }
+    // What the server drew around the sentences is about its budget, and steps aside until it has drawn this one.
+    if (part === "headline")
+      this.root.getRootNode().host?.closest(".st-key-tradeoff-verdict")?.toggleAttribute("data-turned", value !== this.component.data.budget);
     const budget = budgets?.[Math.round((value - low) / step)];
     if (!budget) return;
     // Another split was asked about the budget that the server knows.
