@@ -23,7 +23,7 @@ from dashboard.charts.frontier import (
 from dashboard.charts.frontier_panels import plot_panels
 from dashboard.charts.verdict_data import build_verdict_data, describe_scope
 from dashboard.components.live_plot import is_dark, plot
-from dashboard.services import jobs, passage_queries, sweeps, trained
+from dashboard.services import confirmations, jobs, passage_queries, sweeps, trained
 from dashboard.services.jobs import Job
 from dashboard.services.memo import MAX_SHARED, get_or_compute
 from dashboard.services.query_vectors import find_query_vectors
@@ -662,8 +662,8 @@ def _draw_verdict(
     if estimates is None or decision is None:
         return results, {}
     other_split = _find_other_split(loaded, sweep)
-    if other_split is not None and selection.is_asked_to_confirm(decision):
-        decision = _confirm(loaded, results, decision, other_split)
+    if other_split is not None:
+        decision = _confirm_if_asked(loaded, results, decision, other_split)
     # Tune names this choice with what the other split says of it.
     tuned_text = _describe_tuned(loaded, results, cells, decision)
     remark = f"{_describe_limits(sweep, cells, decision)} {tuned_text}".strip()
@@ -873,21 +873,40 @@ def _find_other_split(loaded: Loaded, sweep: Sweep) -> str | None:
     return None
 
 
-def _confirm(loaded: Loaded, results: _Results, decision: Decision, other_split: str) -> Decision:
+def _confirm_if_asked(loaded: Loaded, results: _Results, decision: Decision, other_split: str) -> Decision:
+    """Return the decision with what another split says of it, if that was asked for, in this session or an earlier one.
+
+    other_split: whose queries can confirm the choice
+    """
+    if decision.sure is None and decision.bet is None:
+        return decision
+    confirming = _build_confirming(loaded, results.sweep, decision, other_split)
+    if selection.is_asked_to_confirm(decision):
+        confirmations.mark_confirmed(confirming)
+    elif not confirmations.was_confirmed(confirming):
+        return decision
+    return _confirm(results, decision, confirming)
+
+
+def _build_confirming(loaded: Loaded, sweep: Sweep, decision: Decision, other_split: str) -> Sweep:
+    """Build the sweep of the baseline and both choices on another split."""
+    choices = (decision.sure, decision.bet)
+    chosen = [option.decoder for option in choices if option is not None and option.decoder is not None]
+    queries = loaded.dataset.judged(other_split)
+    return replace(
+        sweep, decoders=(sweep.baseline, *chosen), queries=queries, vectors=find_query_vectors(loaded, queries),
+        qrels=loaded.dataset.qrels[other_split], split=other_split,
+    )  # fmt: skip
+
+
+def _confirm(results: _Results, decision: Decision, confirming: Sweep) -> Decision:
     """Measure both choices and the baseline on another split; return the decision with the outcome.
 
     While a job measures other settings, what is stored counts, and nothing is measured beside it. Each choice has the
     largest gain among its kind: the sure setting among those almost certain to keep the budget, the required share of
-    the baseline's metric, and the bet among those that keep it with a moderate chance.
+    the baseline's metric, and the bet among those that keep it with a moderate chance. confirming: the sweep of both
     """
     assert results.estimates is not None
-    sweep, choices = results.sweep, (decision.sure, decision.bet)
-    chosen = [option.decoder for option in choices if option is not None and option.decoder is not None]
-    queries = loaded.dataset.judged(other_split)
-    confirming = replace(
-        sweep, decoders=(sweep.baseline, *chosen), queries=queries, vectors=find_query_vectors(loaded, queries),
-        qrels=loaded.dataset.qrels[other_split], split=other_split,
-    )  # fmt: skip
 
     def measure_choices() -> list[Cell]:
         """Measure the three decoders, or read what is stored of them."""
@@ -897,9 +916,9 @@ def _confirm(loaded: Loaded, results: _Results, decision: Decision, other_split:
     if results.cells.running:
         # What the other split has denied stays denied meanwhile. The baseline, which comes first, is needed.
         stored = sweeps.load_stored_cells(confirming)
-        cells = list(stored) if stored and stored[0].label == sweep.baseline.label else []
+        cells = list(stored) if stored and stored[0].label == confirming.baseline.label else []
     else:
-        with st.spinner(f"Measuring on {visible(other_split)}"):
+        with st.spinner(f"Measuring on {visible(confirming.split)}"):
             cells = get_or_compute(selection.MEMORY_KEY, ("confirm", confirming.key), measure_choices)
     return results.estimates.decide(decision.keep, confirm=cells, pinned=selection.get_pinned())
 

@@ -11,7 +11,7 @@ import pytest
 import engine
 from dashboard.charts.frontier import BUDGET_SHAPE
 from dashboard.components import vendor
-from dashboard.services import memo, query_vectors, sweeps
+from dashboard.services import confirmations, memo, query_vectors, sweeps
 from dashboard.services.jobs import Job, SessionJobs
 from dashboard.services.source import Source
 from dashboard.session.choices import TRADEOFF, TUNE, PageChoice, digest_query_ids, identify_data
@@ -19,6 +19,7 @@ from dashboard.session.query import find_first_split
 from dashboard.session.tradeoff import PART_KEY, PICKED_KEY, SYSTEM_PART
 from dashboard.tradeoff import page, selection
 from dashboard.widgets import runs
+from engine.data import cache as cache_data
 from engine.data.encoders import read_embedded_texts
 from engine.errors import DataError
 from engine.evaluation.decision import SURE_CHANCE
@@ -41,9 +42,10 @@ N_SETTINGS = 13
 
 @pytest.fixture(autouse=True)
 def forgotten():
-    """As in a server that has just started."""
+    """As in a server that has just started, where nothing was confirmed before."""
     sweeps._CELLS.clear()
     query_vectors._QUERY_VECTORS.clear()
+    cache_data.entry_path(sweeps.SWEEPS_SECTION, confirmations.CONFIRMATIONS_FILE).unlink(missing_ok=True)
 
 
 def set_of(app):
@@ -266,6 +268,19 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     assert "tradeoff.confirm" in pages.keys(app) and "On test" not in pages.texts(app)
 
 
+def test_confirmation_outlives_the_session_and_opens_the_sealed_split(measurements):
+    loaded, first = pages.load(), pages.press(measured(), "tradeoff.confirm")
+    sentences = [text for text in pages.texts(first).splitlines() if "On test (" in text]
+    assert sentences and confirmations.count_confirmed(loaded, "test") == 1
+    again = measured()
+    assert all(text in pages.texts(again) for text in sentences) and "tradeoff.confirm" not in pages.keys(again)
+    assert confirmations.count_confirmed(loaded, "test") == 1 and not confirmations.count_confirmed(loaded, "dev")
+    again.slider(key=selection.SHARE_KEY).set_value(0.7).run()
+    assert "tradeoff.confirm" in pages.keys(again), "of another choice nothing was asked"
+    tune = pages.screen("tune")
+    assert "opened before, on Trade-off" in pages.texts(tune) and "sealed" not in pages.texts(tune)
+
+
 def test_denied_choice_is_confirmed_for_a_lower_share_by_one_click(measurements):
     app = pages.press(measured(), "tradeoff.confirm")
     (denied,) = app.session_state["choices"].values()
@@ -295,10 +310,10 @@ def test_setting_of_a_lower_share_gives_way_when_other_decoders_are_compared(liv
     assert name_sure_setting(app.run()) == names, "it is kept for the decoders that it was chosen among"
 
 
-def test_what_another_split_denies_stays_denied_while_other_decoders_are_measured(monkeypatch):
+def test_what_another_split_says_stands_while_other_decoders_are_measured(monkeypatch):
     app = pages.press(measured(), "tradeoff.confirm")
     assert not app.button(key="tradeoff.card").disabled
-    denied = next(text.value for text in app.text if "looked sure" in text.value)
+    outcome = re.search(r"On test \(\d+ queries\) [^:]+: [^.]+", pages.texts(app))[0]
     point = engine.sweep
 
     def wait_for_stop(*arguments, **options):
@@ -309,7 +324,7 @@ def test_what_another_split_denies_stays_denied_while_other_decoders_are_measure
     monkeypatch.setattr(engine, "sweep", wait_for_stop)
     app.session_state[PICKED_KEY] = [*FEW, "max_sum"]
     pages.start_job(app.run(), "tradeoff.start", sweeps.SWEEP_PURPOSE, 1)
-    assert "so far" in pages.texts(app) and denied in pages.texts(app) and not headline_of(app)[0].startswith("With")
+    assert "so far" in pages.texts(app) and outcome in pages.texts(app)
     assert "tradeoff.confirm" not in pages.keys(app)
     card = app.button(key="tradeoff.card")
     assert card.disabled and card.help.endswith("when all settings are measured"), "a picture would look finished"
