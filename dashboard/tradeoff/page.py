@@ -80,6 +80,9 @@ from engine.values import Embeddings, Qrels, Queries
 from engine.wording import visible
 
 BOARD, BELOW, PROGRESS = "tradeoff-board", "tradeoff-below", "tradeoff-progress"
+LAST = "tradeoff-last"
+LAST_CSS = f"<style>.st-key-{LAST} {{opacity: .35; pointer-events: none}}</style>"
+"""The chart that stood here before is neither clicked nor dragged while others are measured."""
 CONTROLS, SWITCHES, PILLS = "tradeoff-controls", "tradeoff-switches", settings.PICKED_KEY.replace(".", "-")
 COLUMNS = f".st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock]"
 LEFT = f"{COLUMNS} > [data-testid=stColumn]:first-child"
@@ -126,7 +129,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     # A wish to start the job holds for this visit alone: whatever is drawn, a later one must not find it.
     is_asked = bool(st.session_state.pop(selection.START_KEY, False))
     _leave_if_asked()
-    st.html(TRADEOFF_CSS + verdict.TURNED_CSS)
+    st.html(TRADEOFF_CSS + verdict.TURNED_CSS + LAST_CSS)
     # A system is read off its lists alone, without judgements, so it comes before passages take their place.
     controls = st.container(horizontal=True, vertical_alignment="center", gap="small", key=CONTROLS)
     with controls:
@@ -599,7 +602,7 @@ def _draw_results(board: _Board) -> None:
     if not cells.points:
         # Before the first setting is measured; what nobody has started has no place yet.
         if cells.running:
-            skeleton.draw_boxes(skeleton.TRADEOFF_ROWS)
+            _draw_last_chart(board.loaded)
         return
     body = st.container()
     # Estimating takes a second in a new session: what comes has its place until then, below, where it leaves no gap.
@@ -608,6 +611,18 @@ def _draw_results(board: _Board) -> None:
     with body:
         _draw_cells(board, cells)
     slot.empty()
+
+
+def _draw_last_chart(loaded: Loaded) -> None:
+    """Draw the chart that stood here before, dimmed, until the first setting is measured; boxes without one."""
+    digest, figure = st.session_state.get(selection.LAST_CHART_KEY, ("", None))
+    # Another corpus has other axes and other settings.
+    if figure is None or digest != loaded.space.embeddings.digest:
+        skeleton.draw_boxes(skeleton.TRADEOFF_ROWS)
+        return
+    with st.container(key=LAST):
+        plot(figure, "tradeoff.last.chart", label="The chart of the last settings, while others are measured")
+    st.caption("Dimmed: the chart of the last settings, until the first of the new ones is measured.")
 
 
 def _draw_cells(board: _Board, cells: Cells) -> None:
@@ -1069,6 +1084,7 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
     chart_place, chart_class = st.container(), key.replace(".", "-")
     slot = skeleton.draw_first(chart_class, CHART_ROWS, f".st-key-{chart_class}")
     figure = plot_panels(chart) if as_panels else plot_frontier(chart)
+    st.session_state[selection.LAST_CHART_KEY] = loaded.space.embeddings.digest, figure
     with chart_place:
         picked = plot(figure, key, file=file, label=chart_label, on_adjust=on_drag)
     slot.empty()

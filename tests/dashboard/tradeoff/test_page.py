@@ -14,6 +14,7 @@ from dashboard.components import vendor
 from dashboard.services import confirmations, memo, query_vectors, sweeps
 from dashboard.services.jobs import Job, SessionJobs
 from dashboard.services.source import Source
+from dashboard.session import decoders
 from dashboard.session.choices import TRADEOFF, TUNE, PageChoice, digest_query_ids, identify_data
 from dashboard.session.query import find_first_split
 from dashboard.session.tradeoff import PART_KEY, PICKED_KEY, SYSTEM_PART
@@ -328,6 +329,27 @@ def test_what_another_split_says_stands_while_other_decoders_are_measured(monkey
     assert "tradeoff.confirm" not in pages.keys(app)
     card = app.button(key="tradeoff.card")
     assert card.disabled and card.help.endswith("when all settings are measured"), "a picture would look finished"
+    pages.cancel_job(app, sweeps.SWEEP_PURPOSE)
+
+
+def test_last_chart_stands_dimmed_until_the_first_new_setting_is_measured(live_views, monkeypatch):
+    app = measured()
+    assert pages.component(app, "tradeoff.frontier") and pages.component(app, "tradeoff.last.chart") is None
+
+    def wait_for_stop(*_, **options):
+        options["stop"].wait(patient(60))
+        yield from ()
+
+    monkeypatch.setattr(engine, "sweep", wait_for_stop)
+    app.session_state[decoders.K_KEY] = 7
+    app.run()
+    if "tradeoff.start" in pages.keys(app):
+        app = pages.press(app, "tradeoff.start")
+    assert pages.job_of(app, sweeps.SWEEP_PURPOSE).running
+    app.run()
+    assert pages.component(app, "tradeoff.last.chart") is not None and pages.component(app, "tradeoff.frontier") is None
+    assert any(page.LAST_CSS in html.value for html in app.get("html")), "it is dimmed, and nobody can click in it"
+    assert not any("frontier-skeleton" in html.value for html in app.get("html"))
     pages.cancel_job(app, sweeps.SWEEP_PURPOSE)
 
 
