@@ -26,7 +26,7 @@ from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import confirmations, jobs, passage_queries, sweeps, trained
 from dashboard.services.jobs import Job
 from dashboard.services.memo import MAX_SHARED, get_or_compute
-from dashboard.services.query_vectors import find_query_vectors
+from dashboard.services.query_vectors import embed_missing, find_query_vectors
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders, restore
@@ -48,7 +48,7 @@ from dashboard.widgets import passages, runs, skeleton
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.decoder_pills import choose_decoders
-from dashboard.widgets.job_panel import POLL_INTERVAL, JobPanel, draw_cancel_button
+from dashboard.widgets.job_panel import POLL_INTERVAL, JobPanel, draw_cancel_button, draw_end, draw_running
 from dashboard.widgets.judges import describe_judges, describe_unused, draw_judges
 from dashboard.widgets.own_documents import draw_own_documents, draw_self_rule
 from dashboard.widgets.parameters import draw_parameter
@@ -81,6 +81,8 @@ from engine.wording import visible
 
 BOARD, BELOW, PROGRESS = "tradeoff-board", "tradeoff-below", "tradeoff-progress"
 LAST = "tradeoff-last"
+EMBED_PURPOSE = "tradeoff.embed"
+"""Of the job that embeds the queries of a split that is to confirm."""
 LAST_CSS = f"<style>.st-key-{LAST} {{opacity: .35; pointer-events: none}}</style>"
 """The chart that stood here before is neither clicked nor dragged while others are measured."""
 CONTROLS, SWITCHES, PILLS = "tradeoff-controls", "tradeoff-switches", settings.PICKED_KEY.replace(".", "-")
@@ -702,6 +704,8 @@ def _draw_verdict(
         not cells.missing,
         estimate_all,
     )
+    if other_split is None and not cells.running:
+        _draw_embedding_step(loaded, sweep)
     return replace(results, decision=decision), verdict_data
 
 
@@ -886,6 +890,41 @@ def _find_other_split(loaded: Loaded, sweep: Sweep) -> str | None:
         if len(queries) and find_query_vectors(loaded, queries) is not None:
             return name
     return None
+
+
+def _draw_embedding_step(loaded: Loaded, sweep: Sweep) -> None:
+    """Say that the queries of another split need vectors before it can confirm a choice, and offer to embed them.
+
+    Nothing is drawn without another split that is judged.
+    """
+    judged = {name: loaded.dataset.judged(name) for name in loaded.dataset.qrels if name != sweep.split}
+    # As for a split that can confirm, "test" comes first.
+    names = sorted((name for name, queries in judged.items() if len(queries)), key=lambda name: name != "test")
+    if not names:
+        return
+    queries = judged[names[0]]
+    reason = f"{names[0]} could confirm the choice, but its {len(queries):,} queries have no vectors yet."
+    if loaded.space.encoder is None:
+        st.text(visible(f"{reason} Load the corpus with them (query_vectors.npy beside queries.jsonl)."))
+        return
+    panel = JobPanel(
+        purpose=EMBED_PURPOSE,
+        key=(loaded.space.embeddings.digest, queries.digest),
+        title="Embedding queries",
+        work=partial(embed_missing, loaded, queries),
+        autostart=False,
+    )
+    job = panel.job
+    if job is not None and job.is_active:
+        draw_running(job, f"{EMBED_PURPOSE}.cancel")
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.text(visible(reason), width="content")
+        if st.button(f"Embed {counted(len(queries), 'query', 'queries')}", key="tradeoff.embed.start"):
+            panel.start_job()
+            st.rerun()
+    if job is not None and job.error:
+        draw_end(job, "The queries could not be embedded.")
 
 
 def _confirm_if_asked(loaded: Loaded, results: _Results, decision: Decision, other_split: str) -> Decision:

@@ -332,6 +332,22 @@ def test_what_another_split_says_stands_while_other_decoders_are_measured(monkey
     pages.cancel_job(app, sweeps.SWEEP_PURPOSE)
 
 
+def test_split_without_vectors_says_why_it_cannot_confirm_and_embeds_them_by_a_click(monkeypatch):
+    find, n_queries, embedded = page.find_query_vectors, demo_counts()["test"], []
+
+    def find_unless_missing(loaded, queries):
+        return None if len(queries) == n_queries and not embedded else find(loaded, queries)
+
+    monkeypatch.setattr(page, "find_query_vectors", find_unless_missing)
+    monkeypatch.setattr(page, "embed_missing", lambda loaded, queries, job: embedded.append(len(queries)) or True)
+    app = measured()
+    assert "tradeoff.confirm" not in pages.keys(app)
+    assert f"test could confirm the choice, but its {n_queries} queries have no vectors yet." in pages.texts(app)
+    app = pages.finish_jobs(pages.press(app, "tradeoff.embed.start"), page.EMBED_PURPOSE)
+    assert embedded == [n_queries] and "tradeoff.confirm" in pages.keys(app)
+    assert "tradeoff.embed.start" not in pages.keys(app)
+
+
 def test_last_chart_stands_dimmed_until_the_first_new_setting_is_measured(live_views, monkeypatch):
     app = measured()
     assert pages.component(app, "tradeoff.frontier") and pages.component(app, "tradeoff.last.chart") is None
