@@ -245,7 +245,6 @@ def assert_confirmation_is_said_at_its_budget_alone(page):
     assert page.locator(".choice:visible .role").first.inner_text() == "Sure"
     assert page.locator(".sentence:visible").first.inner_text().startswith("With ")
     until(page, actions.is_visible)
-    until(page, lambda: page.get_by_role("button", name=re.compile("instead")).count() == 0)
 
 
 def test_the_chart_stands_just_below_the_sentences_which_no_help_hides(page, server):
