@@ -173,9 +173,11 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
     for number in range(N_SQUARES):
         row, column = divmod(number, SQUARES_PER_ROW)
         square_left, square_top = SIDE_LEFT + pitch * column, top + 59 + pitch * row
-        fill = colour if number < n_kept else FAINT
+        # Once other queries were asked, the squares are still those of the queries that chose.
+        fill = (QUIET if confirmations else colour) if number < n_kept else FAINT
         _add_rect(svg, (square_left, square_left + pitch - 2, square_top, square_top + pitch - 2), fill)
-    chance = f"chance to keep {decision.budget_text}: {n_kept} in {N_SQUARES} · {format_sure_share(option)}"
+    origin = f" on {decision.split}" if confirmations and decision.split else ""
+    chance = f"chance{origin} to keep {decision.budget_text}: {n_kept} in {N_SQUARES} · {format_sure_share(option)}"
     _add_text(svg, SIDE_LEFT, top + 92, _fit_text(chance, SMALL_SIZE, width), SMALL_SIZE, QUIET)
     if confirmations:
         fitting = (text for text in confirmations if estimate_width(text, SMALL_SIZE) <= width)
@@ -259,6 +261,10 @@ def _describe_confirmation(option: Option, decision: Decision) -> list[str]:
     if not outcome:
         return []
     full_text = f"{outcome[:1].upper()}{outcome[1:]}"
+    if option.is_sure and option.agrees:
+        # How many queries would prove it is said where there is room.
+        brief = describe_outcome(option, decision.confirm_split or "", is_brief=True)
+        return [full_text, full_text.partition(", about")[0], f"{brief[:1].upper()}{brief[1:]}"]
     # A gain that the verdict names is not said twice.
     if option.confirmed_gain is None or (option.confirmed and not option.has_notable_gain):
         return [full_text]

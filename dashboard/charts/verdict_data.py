@@ -54,13 +54,14 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
         "metric": title_of(decision.metric),
         "denial": describe_denied_role(decision),
         "confirmations": _list_confirmations(decision),
+        "origin": visible(f" on {decision.split}") if decision.split else " where it was chosen",
         "dark": dark,
     }
 
 
-def _list_confirmations(decision: Decision) -> list[dict[str, str] | None]:
+def _list_confirmations(decision: Decision) -> list[dict[str, Any] | None]:
     """Return what another split says of the sure setting and of the bet, in short and in full; None without that."""
-    sentences, confirmations = list(decision.confirmations), list[dict[str, str] | None]()
+    sentences, confirmations = list(decision.confirmations), list[dict[str, Any] | None]()
     for option in (decision.sure, decision.bet):
         if option is None or option.confirmed_share is None:
             confirmations.append(None)
@@ -68,7 +69,7 @@ def _list_confirmations(decision: Decision) -> list[dict[str, str] | None]:
         summary = summarise_confirmation(option, decision.confirm_split or "")
         # There is a sentence for each choice that was measured there, in the same order.
         text = visible(f"{summary[:1].upper()}{summary[1:]}")
-        confirmations.append({"text": text, "help": visible(sentences.pop(0))})
+        confirmations.append({"text": text, "help": visible(sentences.pop(0)), "isDenied": option.is_denied})
     return confirmations
 
 

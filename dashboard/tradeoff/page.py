@@ -23,10 +23,10 @@ from dashboard.charts.frontier import (
 from dashboard.charts.frontier_panels import plot_panels
 from dashboard.charts.verdict_data import build_verdict_data, describe_scope
 from dashboard.components.live_plot import is_dark, plot
-from dashboard.services import jobs, passage_queries, sweeps, trained
+from dashboard.services import confirmations, jobs, passage_queries, sweeps, trained
 from dashboard.services.jobs import Job
 from dashboard.services.memo import MAX_SHARED, get_or_compute
-from dashboard.services.query_vectors import find_query_vectors
+from dashboard.services.query_vectors import embed_missing, find_query_vectors
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders, restore
@@ -48,7 +48,7 @@ from dashboard.widgets import passages, runs, skeleton
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.decoder_pills import choose_decoders
-from dashboard.widgets.job_panel import POLL_INTERVAL, JobPanel, draw_cancel_button
+from dashboard.widgets.job_panel import POLL_INTERVAL, JobPanel, draw_cancel_button, draw_end, draw_running
 from dashboard.widgets.judges import describe_judges, describe_unused, draw_judges
 from dashboard.widgets.own_documents import draw_own_documents, draw_self_rule
 from dashboard.widgets.parameters import draw_parameter
@@ -80,6 +80,11 @@ from engine.values import Embeddings, Qrels, Queries
 from engine.wording import visible
 
 BOARD, BELOW, PROGRESS = "tradeoff-board", "tradeoff-below", "tradeoff-progress"
+LAST = "tradeoff-last"
+EMBED_PURPOSE = "tradeoff.embed"
+"""Of the job that embeds the queries of a split that is to confirm."""
+LAST_CSS = f"<style>.st-key-{LAST} {{opacity: .35; pointer-events: none}}</style>"
+"""The chart that stood here before is neither clicked nor dragged while others are measured."""
 CONTROLS, SWITCHES, PILLS = "tradeoff-controls", "tradeoff-switches", settings.PICKED_KEY.replace(".", "-")
 COLUMNS = f".st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock]"
 LEFT = f"{COLUMNS} > [data-testid=stColumn]:first-child"
@@ -126,7 +131,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     # A wish to start the job holds for this visit alone: whatever is drawn, a later one must not find it.
     is_asked = bool(st.session_state.pop(selection.START_KEY, False))
     _leave_if_asked()
-    st.html(TRADEOFF_CSS)
+    st.html(TRADEOFF_CSS + verdict.TURNED_CSS + LAST_CSS)
     # A system is read off its lists alone, without judgements, so it comes before passages take their place.
     controls = st.container(horizontal=True, vertical_alignment="center", gap="small", key=CONTROLS)
     with controls:
@@ -599,7 +604,7 @@ def _draw_results(board: _Board) -> None:
     if not cells.points:
         # Before the first setting is measured; what nobody has started has no place yet.
         if cells.running:
-            skeleton.draw_boxes(skeleton.TRADEOFF_ROWS)
+            _draw_last_chart(board.loaded)
         return
     body = st.container()
     # Estimating takes a second in a new session: what comes has its place until then, below, where it leaves no gap.
@@ -608,6 +613,18 @@ def _draw_results(board: _Board) -> None:
     with body:
         _draw_cells(board, cells)
     slot.empty()
+
+
+def _draw_last_chart(loaded: Loaded) -> None:
+    """Draw the chart that stood here before, dimmed, until the first setting is measured; boxes without one."""
+    digest, figure = st.session_state.get(selection.LAST_CHART_KEY, ("", None))
+    # Another corpus has other axes and other settings.
+    if figure is None or digest != loaded.space.embeddings.digest:
+        skeleton.draw_boxes(skeleton.TRADEOFF_ROWS)
+        return
+    with st.container(key=LAST):
+        plot(figure, "tradeoff.last.chart", label="The chart of the last settings, while others are measured")
+    st.caption("Dimmed: the chart of the last settings, until the first of the new ones is measured.")
 
 
 def _draw_cells(board: _Board, cells: Cells) -> None:
@@ -662,8 +679,8 @@ def _draw_verdict(
     if estimates is None or decision is None:
         return results, {}
     other_split = _find_other_split(loaded, sweep)
-    if other_split is not None and selection.is_asked_to_confirm(decision):
-        decision = _confirm(loaded, results, decision, other_split)
+    if other_split is not None:
+        decision = _confirm_if_asked(loaded, results, decision, other_split)
     # Tune names this choice with what the other split says of it.
     tuned_text = _describe_tuned(loaded, results, cells, decision)
     remark = f"{_describe_limits(sweep, cells, decision)} {tuned_text}".strip()
@@ -687,6 +704,8 @@ def _draw_verdict(
         not cells.missing,
         estimate_all,
     )
+    if other_split is None and not cells.running:
+        _draw_embedding_step(loaded, sweep)
     return replace(results, decision=decision), verdict_data
 
 
@@ -873,21 +892,75 @@ def _find_other_split(loaded: Loaded, sweep: Sweep) -> str | None:
     return None
 
 
-def _confirm(loaded: Loaded, results: _Results, decision: Decision, other_split: str) -> Decision:
+def _draw_embedding_step(loaded: Loaded, sweep: Sweep) -> None:
+    """Say that the queries of another split need vectors before it can confirm a choice, and offer to embed them.
+
+    Nothing is drawn without another split that is judged.
+    """
+    judged = {name: loaded.dataset.judged(name) for name in loaded.dataset.qrels if name != sweep.split}
+    # As for a split that can confirm, "test" comes first.
+    names = sorted((name for name, queries in judged.items() if len(queries)), key=lambda name: name != "test")
+    if not names:
+        return
+    queries = judged[names[0]]
+    reason = f"{names[0]} could confirm the choice, but its {len(queries):,} queries have no vectors yet."
+    if loaded.space.encoder is None:
+        st.text(visible(f"{reason} Load the corpus with them (query_vectors.npy beside queries.jsonl)."))
+        return
+    panel = JobPanel(
+        purpose=EMBED_PURPOSE,
+        key=(loaded.space.embeddings.digest, queries.digest),
+        title="Embedding queries",
+        work=partial(embed_missing, loaded, queries),
+        autostart=False,
+    )
+    job = panel.job
+    if job is not None and job.is_active:
+        draw_running(job, f"{EMBED_PURPOSE}.cancel")
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.text(visible(reason), width="content")
+        if st.button(f"Embed {counted(len(queries), 'query', 'queries')}", key="tradeoff.embed.start"):
+            panel.start_job()
+            st.rerun()
+    if job is not None and job.error:
+        draw_end(job, "The queries could not be embedded.")
+
+
+def _confirm_if_asked(loaded: Loaded, results: _Results, decision: Decision, other_split: str) -> Decision:
+    """Return the decision with what another split says of it, if that was asked for, in this session or an earlier one.
+
+    other_split: whose queries can confirm the choice
+    """
+    if decision.sure is None and decision.bet is None:
+        return decision
+    confirming = _build_confirming(loaded, results.sweep, decision, other_split)
+    if selection.is_asked_to_confirm(decision):
+        confirmations.mark_confirmed(confirming)
+    elif not confirmations.was_confirmed(confirming):
+        return decision
+    return _confirm(results, decision, confirming)
+
+
+def _build_confirming(loaded: Loaded, sweep: Sweep, decision: Decision, other_split: str) -> Sweep:
+    """Build the sweep of the baseline and both choices on another split."""
+    choices = (decision.sure, decision.bet)
+    chosen = [option.decoder for option in choices if option is not None and option.decoder is not None]
+    queries = loaded.dataset.judged(other_split)
+    return replace(
+        sweep, decoders=(sweep.baseline, *chosen), queries=queries, vectors=find_query_vectors(loaded, queries),
+        qrels=loaded.dataset.qrels[other_split], split=other_split,
+    )  # fmt: skip
+
+
+def _confirm(results: _Results, decision: Decision, confirming: Sweep) -> Decision:
     """Measure both choices and the baseline on another split; return the decision with the outcome.
 
     While a job measures other settings, what is stored counts, and nothing is measured beside it. Each choice has the
     largest gain among its kind: the sure setting among those almost certain to keep the budget, the required share of
-    the baseline's metric, and the bet among those that keep it with a moderate chance.
+    the baseline's metric, and the bet among those that keep it with a moderate chance. confirming: the sweep of both
     """
     assert results.estimates is not None
-    sweep, choices = results.sweep, (decision.sure, decision.bet)
-    chosen = [option.decoder for option in choices if option is not None and option.decoder is not None]
-    queries = loaded.dataset.judged(other_split)
-    confirming = replace(
-        sweep, decoders=(sweep.baseline, *chosen), queries=queries, vectors=find_query_vectors(loaded, queries),
-        qrels=loaded.dataset.qrels[other_split], split=other_split,
-    )  # fmt: skip
 
     def measure_choices() -> list[Cell]:
         """Measure the three decoders, or read what is stored of them."""
@@ -897,9 +970,9 @@ def _confirm(loaded: Loaded, results: _Results, decision: Decision, other_split:
     if results.cells.running:
         # What the other split has denied stays denied meanwhile. The baseline, which comes first, is needed.
         stored = sweeps.load_stored_cells(confirming)
-        cells = list(stored) if stored and stored[0].label == sweep.baseline.label else []
+        cells = list(stored) if stored and stored[0].label == confirming.baseline.label else []
     else:
-        with st.spinner(f"Measuring on {visible(other_split)}"):
+        with st.spinner(f"Measuring on {visible(confirming.split)}"):
             cells = get_or_compute(selection.MEMORY_KEY, ("confirm", confirming.key), measure_choices)
     return results.estimates.decide(decision.keep, confirm=cells, pinned=selection.get_pinned())
 
@@ -1050,6 +1123,7 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
     chart_place, chart_class = st.container(), key.replace(".", "-")
     slot = skeleton.draw_first(chart_class, CHART_ROWS, f".st-key-{chart_class}")
     figure = plot_panels(chart) if as_panels else plot_frontier(chart)
+    st.session_state[selection.LAST_CHART_KEY] = loaded.space.embeddings.digest, figure
     with chart_place:
         picked = plot(figure, key, file=file, label=chart_label, on_adjust=on_drag)
     slot.empty()

@@ -29,6 +29,8 @@ LAST_KEY = "tradeoff.estimates.last"
 """Session key of the last estimates, which stand while further settings are measured.
 
 They come as (key of the data, labels of the settings, the estimates or None)."""
+LAST_CHART_KEY = "tradeoff.chart.last"
+"""Session key of the chart that was drawn last, as (digest of the vectors, figure)."""
 MEMORY_KEY = "tradeoff.memory"
 """Name of the session's cache of the page's results."""
 Ends = tuple[float | None, float | None]

@@ -29,7 +29,7 @@ from dashboard.session.tradeoff import PICKED_KEY, SHARE_KEY
 from dashboard.tradeoff import selection
 from dashboard.widgets.tables import draw_columns, name_metric, text_column
 from engine.decoder import Decoder
-from engine.evaluation.decide import OptionEstimates, find_lower_share
+from engine.evaluation.decide import MIN_QUERIES, OptionEstimates, estimate_provable_share, find_lower_share
 from engine.evaluation.decision import Decision, Option, describe_outcome, lacks_confirmed_gain
 from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, FrontierPoint
@@ -43,6 +43,8 @@ from engine.values import digest_of
 from engine.wording import percent, signed, visible
 
 KEY, ACTIONS = "tradeoff-verdict", "tradeoff-actions"
+TURNED_CSS = f"<style>.st-key-{KEY}[data-turned] > :not(:first-child) {{visibility: hidden}}</style>"
+"""Buttons and facts of the budget that the server knows step aside while the browser draws another one."""
 MAX_BEST_ROWS, NAME_COLUMN = 10, "Best setting"
 CERTAINTY_COLUMN = 3
 """Column of the table of best settings that tells how sure it is that each keeps the budget."""
@@ -85,9 +87,7 @@ def draw_verdict(
         with row.container(**row_options, width="content", key=ACTIONS):
             if not is_complete:
                 st.badge("so far", icon=":material/hourglass_empty:", color="gray")
-            if decision.sure is not None and decision.sure.confirmed and decision.sure.has_notable_gain:
-                # A badge is Markdown, so that the split's name is not in it; the sentences have it.
-                st.badge("Confirmed", icon=":material/check:", color="green")
+            _draw_badge(decision.sure)
             if option is not None and option.decoder is not None:
                 _draw_actions(loaded, chart, decision, option.decoder, is_complete)
                 if other_split is not None and decision.confirm_split is None:
@@ -96,7 +96,7 @@ def draw_verdict(
                         key="tradeoff.confirm",
                         on_click=selection.ask_to_confirm,
                         args=(decision,),
-                        help="The choice was made on these queries. Is the budget surely kept on others too?",
+                        help=_describe_proof(loaded, chart.estimates, decision, other_split),
                     )
             if chart.estimates is not None and (share := find_lower_share(chart.estimates, decision)) is not None:
                 _draw_lower_share(chart.estimates, decision, share)
@@ -117,15 +117,44 @@ def draw_verdict(
         row.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))), help=SCOPE_HELP)
 
 
+def _draw_badge(sure: Option | None) -> None:
+    """Draw in a word what another split says of the sure setting, if it was asked."""
+    # A badge is Markdown, so that the split's name is not in it; the sentences have it.
+    if sure is None or sure.confirmed is None:
+        return
+    if sure.confirmed and sure.has_notable_gain:
+        st.badge("Confirmed", icon=":material/check:", color="green")
+    elif sure.agrees:
+        st.badge("Agrees, not proven", icon=":material/drag_handle:", color="gray")
+    elif sure.is_denied:
+        st.badge("Not kept" if not lacks_confirmed_gain(sure) else "No gain", icon=":material/close:", color="red")
+
+
+def _describe_proof(loaded: Loaded, estimates: OptionEstimates | None, decision: Decision, split: str) -> str:
+    """Describe what another split is asked, and how much its number of queries can prove."""
+    question = "The choice was made on these queries. Is the budget surely kept on others too?"
+    option, n_queries = decision.sure or decision.bet, len(loaded.dataset.judged(split))
+    if estimates is None or option is None or n_queries < MIN_QUERIES:
+        return question
+    proven = estimate_provable_share(estimates, option, n_queries)
+    loss = max(0.0, option.share_kept - proven)
+    return (
+        f"{question} So many queries, {n_queries:,}, can prove a share {percent(loss, 1)} below what they show: if "
+        f"{option.name} keeps {percent(option.share_kept, 1)} there as here, they prove {percent(proven, 1)}."
+    )
+
+
 def _draw_lower_share(estimates: OptionEstimates, decision: Decision, share: float) -> None:
-    """Draw the button that asks the denied choice for the share that the other split is sure it keeps."""
+    """Draw the button that asks an unconfirmed choice for the share that the other split is sure it keeps."""
     # The slider and the line on the chart end at the lowest budget.
     if share < KEPT_SHARE.comfortable_range[0]:
         return
     why = "The other split confirms that the same setting keeps that much."
+    # A choice with which the other split agrees may be used as it is.
+    is_denied = decision.sure is not None and decision.sure.is_denied
     st.button(
         f"Keep {percent(share)} instead",
-        type="primary",
+        type="primary" if is_denied else "secondary",
         key="tradeoff.lower",
         on_click=selection.keep_lower_share,
         args=(estimates, decision, share),
@@ -402,7 +431,7 @@ def _format_certainty(option: Option, decision: Decision | None) -> str:
             if choice.is_sure and choice.is_denied:
                 text = "sure" if lacks_confirmed_gain(choice) else "looked sure"
                 text += f" on {decision.split}" if decision.split else ""
-            if outcome := describe_outcome(choice, decision.confirm_split or ""):
+            if outcome := describe_outcome(choice, decision.confirm_split or "", is_brief=True):
                 text = f"{text}, {outcome}"
     # In lines, so that the column stays narrow.
     return text.replace(", ", ",\n")

@@ -8,6 +8,7 @@ from dashboard.charts.figure import read_column
 from dashboard.charts.frontier import FrontierChart, describe_marks, name_denied_role, plot_frontier
 from dashboard.charts.slopes import DecoderSlope, plot_slopes
 from dashboard.components.live_plot import is_dark, plot
+from dashboard.services import confirmations
 from dashboard.services.memo import MAX_SHARED, get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import open_store
@@ -41,7 +42,7 @@ def draw_known(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
 
     The tuning chooses on the first split. It opens the second one once, to confirm the choice.
     """
-    _draw_sealed_split(request, splits)
+    _draw_sealed_split(loaded, request, splits)
     cells = _find_known_cells(loaded, request, splits)
     if len(cells) > 1:
         # Names of splits are not ours: a text is never read as Markdown.
@@ -53,8 +54,8 @@ def draw_known(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
         st.text(visible(f"Nothing is measured yet on {splits.dev}. Points appear here as they are measured."))
 
 
-def _draw_sealed_split(request: TuningRequest, splits: Splits) -> None:
-    """Draw the line on the split that confirms, which a tuning opens once."""
+def _draw_sealed_split(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
+    """Draw the line on the split that confirms, which a tuning opens once, and if Trade-off has opened it before."""
     if splits.test is None:
         st.text("No queries are kept back: the choice will not be confirmed.")
         return
@@ -62,9 +63,17 @@ def _draw_sealed_split(request: TuningRequest, splits: Splits) -> None:
     text = "Opened once, after the choice: what is chosen must be sure to keep the budget there too."
     if request.every:
         text += " The other decoders' best settings are shown beside it, and change nothing."
+    n_confirmed = confirmations.count_confirmed(loaded, splits.test)
+    state = "sealed"
+    if n_confirmed:
+        state = "opened before, on Trade-off"
+        text += (
+            f" Trade-off has asked these queries about {counted(n_confirmed, 'choice')}: whoever chooses by what they "
+            "said has no others to confirm it."
+        )
     with st.container(horizontal=True, gap="small"):
-        st.markdown(":material/mail:", width="content")
-        st.text(visible(f"{splits.test} · {n_queries} · sealed"), width="content", help=text)
+        st.markdown(":material/drafts:" if n_confirmed else ":material/mail:", width="content")
+        st.text(visible(f"{splits.test} · {n_queries} · {state}"), width="content", help=text)
 
 
 def draw_so_far(cells: Sequence[Cell], baseline: Cell, request: TuningRequest, n_settings: int) -> None:

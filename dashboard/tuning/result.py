@@ -53,7 +53,7 @@ from engine.stages import methods
 from engine.wording import percent, signed, visible
 
 HEADING_STYLE = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
-STATUS_COLOURS = {True: "light-dark(#15803D, #4ADE80)", False: "light-dark(#B45309, #FBBF24)", None: "inherit"}
+STATUS_COLOURS = {True: "light-dark(#15803D, #4ADE80)", False: "light-dark(#B91C1C, #F87171)", None: "inherit"}
 """Colour of a verdict, by whether the choice is confirmed; None if nothing is claimed, or little is gained."""
 DIFFERENCE_CAPTION = (
     "From, to: 95% paired bootstrap CI of the difference, with Holm's correction. ↑ ↓ significant (test and interval "
@@ -198,7 +198,8 @@ def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_shar
         if (share := find_share_to_ask(tuned)) is not None:
             st.button(
                 f"Keep {percent(share)} instead",
-                type="primary",
+                # A choice with which the other split agrees may be used as it is.
+                type="primary" if is_choice_denied(tuned) else "secondary",
                 key="tune.lower",
                 on_click=ask_lower_share,
                 help="The other split confirms that the same setting keeps that much.",

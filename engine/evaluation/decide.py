@@ -48,6 +48,7 @@ from engine.evaluation.paired import (
     select_cells,
     short_names,
 )
+from engine.evaluation.rules import Outcome, bound_share, estimate_queries_to_prove, judge_choice
 from engine.evaluation.statistics import CONFIDENCE_LEVEL, SEED, Comparison, compare, resolve_baseline
 from engine.evaluation.sweep.cell import decoder_from_json, decoder_to_json
 from engine.evaluation.sweep.compute import DECLARED_PREFIX, JUDGEMENTS_ENTRY, NEXT_LEVEL_ENTRY
@@ -660,14 +661,14 @@ class OptionEstimates(EstimatedSettings):
 
 
 def find_lower_share(estimates: OptionEstimates, decision: Decision) -> float | None:
-    """Return the largest whole percentage that a choice keeps for sure, if another split denies more.
+    """Return the largest whole percentage that a choice keeps for sure, if another split does not prove more.
 
-    Both splits must be sure of it: the one that chose, and the one that confirms. None where the choice is not
-    denied, gains nothing there, or is sure to keep less than 1%. decision: by these estimates, with that split's
+    Both splits must be sure of it: the one that chose, and the one that confirms. None where the choice is
+    confirmed, gains nothing there, or is sure to keep less than 1%. decision: by these estimates, with that split's
     outcome
     """
     sure = decision.sure
-    if sure is None or not sure.is_denied or sure.confirmed_low is None:
+    if sure is None or sure.confirmed is not False or sure.confirmed_low is None:
         return None
     # A lower share does not help where it is the gain that is missing.
     if sure.confirmed_gain is not None and sure.confirmed_gain <= TIE_TOLERANCE:
@@ -677,6 +678,16 @@ def find_lower_share(estimates: OptionEstimates, decision: Decision) -> float | 
     if not 0.01 <= share < decision.keep:
         return None
     return share if estimates.find_choices(share, sure.label)[0] == estimates.position_of[sure.label] else None
+
+
+def estimate_provable_share(estimates: OptionEstimates, option: Option, n_queries: int) -> float:
+    """Estimate the share that so many other queries would prove of an option, if it keeps as much on them.
+
+    option: one of the estimates' settings, whose spread here stands for that of the others
+    """
+    position, values = estimates.position_of[option.label], estimates.aligned.values[estimates.metric]
+    changes = (values[:, position + 1] - values[:, 0]) / values[:, 0].mean()
+    return bound_share(changes, int(np.count_nonzero(values[:, 0] > 0)), n_queries, SURE_CHANCE)
 
 
 def estimate_options(
@@ -951,8 +962,8 @@ def _confirm(
     """Add to a chosen setting its kept share and gain on another split; return it as it is if not measured there.
 
     On the split where it was chosen, the best of many looks better than it is. Here nothing is chosen, so the one-sided
-    bound of one setting is right. The setting is confirmed if it gains there too, and the bound is at least `keep`, the
-    share of the baseline's metric that it must keep. axes: the metric to keep and the objective
+    bound of one setting is right. `judge_choice` says what that means for `keep`, the share of the baseline's metric
+    that it must keep. axes: the metric to keep and the objective
     """
     if option is None or not points:
         return option
@@ -978,12 +989,14 @@ def _confirm(
     share = 1 + float(losses.mean[0])
     low = float(losses.find_sure_shares(float(stdtrit(losses.degrees, SURE_CHANCE)))[0])
     gain, gain_low = _measure_gain([other_base, candidates[0]], axes, k)
-    has_gain = gain is None or gain > TIE_TOLERANCE
-    has_held = has_gain and share >= keep - TIE_TOLERANCE
-    is_confirmed = has_gain and low >= keep - TIE_TOLERANCE
+    outcome = judge_choice(share, low, gain, keep)
+    n_needed = None
+    if outcome == Outcome.AGREES:
+        n_needed = estimate_queries_to_prove(changes, n_at_stake, keep, SURE_CHANCE)
     return replace(
-        option, confirmed=bool(is_confirmed), has_held=bool(has_held), confirmed_share=share,
-        confirmed_low=low, confirmed_gain=gain, confirmed_gain_low=gain_low,
+        option, confirmed=outcome == Outcome.CONFIRMED, has_held=outcome in (Outcome.CONFIRMED, Outcome.AGREES),
+        confirmed_share=share, confirmed_low=low, confirmed_gain=gain, confirmed_gain_low=gain_low,
+        confirmed_budget=keep, confirmed_queries=n_queries, confirmed_needed=n_needed,
     )  # fmt: skip
 
 

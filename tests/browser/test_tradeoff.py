@@ -234,9 +234,17 @@ def assert_confirmation_is_said_at_its_budget_alone(page):
     assert role == ("Looked sure on dev, not on test" if is_denied else "Sure")
     labels = page.locator(".frontier-choice").all_inner_texts()
     assert ("looked sure" in labels) == is_denied
+    actions = page.locator(".st-key-tradeoff-actions")
+    assert actions.is_visible()
+    next_share = f"{page.evaluate(LINE) - 0.5:g}%"
     page.get_by_role("slider", name="Budget").press("ArrowDown")
+    # The buttons are about the budget that the server knows, and all that the browser draws is about the next one.
+    assert not actions.is_visible(), "buttons of the last budget step aside"
+    drawn = page.locator(".best thead, .choice:visible .chance, .budget").all_inner_texts()
+    assert len(drawn) >= 3 and all(next_share in text for text in drawn if text)
     assert page.locator(".choice:visible .role").first.inner_text() == "Sure"
     assert page.locator(".sentence:visible").first.inner_text().startswith("With ")
+    until(page, actions.is_visible)
 
 
 def test_the_chart_stands_just_below_the_sentences_which_no_help_hides(page, server):

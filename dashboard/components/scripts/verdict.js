@@ -121,6 +121,9 @@ class Verdict {
       this.turnTable(value);
       return;
     }
+    // What the server drew around the sentences is about its budget, and steps aside until it has drawn this one.
+    if (part === "headline")
+      this.root.getRootNode().host?.closest(".st-key-tradeoff-verdict")?.toggleAttribute("data-turned", value !== this.component.data.budget);
     const budget = budgets?.[Math.round((value - low) / step)];
     if (!budget) return;
     // Another split was asked about the budget that the server knows.
@@ -149,7 +152,11 @@ class Verdict {
     squares.style.setProperty("--filled", n);
     squares.childNodes.forEach((square, i) => square.classList.toggle("kept", i < n));
     // An interval and a chance of the same percentage must not read as two claims on one number.
-    chance.textContent = `chance to keep ${Number(value.toFixed(1))}% of ${this.component.data.metric}: ${n} in ${N_SQUARES}`;
+    // Once other queries were asked, the squares are still those of the queries that chose.
+    const origin = confirmation ? this.component.data.origin : "";
+    card.classList.toggle("asked", Boolean(confirmation));
+    chance.textContent = `chance${origin} to keep ${Number(value.toFixed(1))}% of ${this.component.data.metric}: ${n} in ${N_SQUARES}`;
+    outcome.classList.toggle("refuted", Boolean(confirmation?.isDenied));
     outcome.hidden = !confirmation;
     outcome.textContent = confirmation?.text ?? "";
     outcome.title = confirmation?.help ?? "";

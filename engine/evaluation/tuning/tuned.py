@@ -409,7 +409,9 @@ def suggest_next_step(tuned: Tuned) -> str:
     if not tuned.several:
         return ""
     suggestions = _suggest_for_certainty(tuned) if tuned.stays else []
-    if not tuned.stays and is_choice_denied(tuned):
+    option = _find_chosen_option(tuned)
+    is_unproven = option is not None and option.is_sure and option.agrees
+    if not tuned.stays and (is_choice_denied(tuned) or is_unproven):
         suggestions = _suggest_for_confirmation(tuned)
     return f"Next: {'; or '.join(suggestions)}." if suggestions else ""
 
@@ -455,6 +457,12 @@ def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
     sure = None if tuned.decision is None else tuned.decision.sure
     if (share := find_share_to_ask(tuned)) is not None:
         suggestions.append(f"ask for a share of {percent(share, 0)}, which it is sure to keep on {tuned.test}")
+    if sure is not None and sure.agrees:
+        # Without a number so many queries would be needed that nobody judges them.
+        if sure.confirmed_needed is not None and sure.confirmed_queries is not None:
+            n_more = sure.confirmed_needed - sure.confirmed_queries
+            suggestions.append(f"judge about {counted(n_more, 'more query', 'more queries')} for {tuned.test}")
+        return suggestions
     metric = RELEVANT if sure is not None else tuned.objective.metrics[-1]
     paired_values = np.stack([test_cell.values[metric], base.values[metric]])
     paired_values = paired_values[:, np.isfinite(paired_values).all(0)]

@@ -115,6 +115,7 @@ def bound_text(element):
 def confirm(card, is_confirmed):
     """Return the card after both choices were measured on another split."""
     facts = {"confirmed": is_confirmed, "confirmed_share": 0.984 if is_confirmed else 0.934, "confirmed_low": 0.912}
+    facts["confirmed_budget"] = card.decision.keep
     choices = {}
     for role in ("sure", "bet"):
         option = getattr(card.decision, role)
@@ -231,7 +232,7 @@ def test_choices_and_footer_say_what_another_split_confirms(card):
 
 def test_headline_says_if_another_split_does_not_confirm_the_sure_setting(card):
     refuted = confirm(card, is_confirmed=False)
-    sentence, outcome = "On test 93.4%, proven only to 91.2%", "On test 93.4%: did not hold"
+    sentence, outcome = f"On test 93.4%, below {card.decision.budget_text}", "On test 93.4%: did not hold"
     assert texts(refuted)[:2] == [card.headline[0], f"{sentence}."]
     assert texts(refuted).count(sentence) == texts(refuted).count(outcome) == 1
     # A bet need not hold, so the headline does not change for it alone.
@@ -240,6 +241,12 @@ def test_headline_says_if_another_split_does_not_confirm_the_sure_setting(card):
     bet = replace(refuted.decision.bet, has_held=True)
     held = replace(refuted, decision=replace(refuted.decision, bet=bet))
     assert texts(held).count("On test 93.4%: held") == 1
+
+
+def test_squares_of_the_choosing_split_say_so_once_another_was_asked(card):
+    shown = texts(confirm(card, is_confirmed=True))
+    assert sum(text.startswith("chance on dev to keep") for text in shown) == 2
+    assert not any(text.startswith("chance on dev") for text in texts(card))
 
 
 @pytest.mark.parametrize(

@@ -73,17 +73,30 @@ def test_what_is_surely_kept_is_never_below_the_budget_nor_rounded_up(estimates)
 @pytest.mark.parametrize("is_confirmed", [True, False])
 def test_what_another_split_says_is_in_the_headline_of_its_budget_alone(estimates, is_confirmed):
     plain = estimates.decide(0.9)
-    sure = replace(plain.sure, confirmed=is_confirmed, confirmed_share=0.93, confirmed_low=0.88, confirmed_gain=0.1)
+    sure = replace(plain.sure, confirmed=is_confirmed, confirmed_share=0.87, confirmed_low=0.84, confirmed_gain=0.1)
+    sure = replace(sure, confirmed_budget=0.9)
     decision = replace(plain, sure=sure, confirm_split="test", confirm_queries=9)
     before, after = (build_verdict_data(estimates, each, False) for each in (plain, decision))
-    kept_text = "93.0%, proven to 88.0%: confirmed" if is_confirmed else "93.0%, proven only to 88.0%"
+    kept_text = "87.0%, proven to 84.0%: confirmed" if is_confirmed else "87.0%, below 90%"
     assert after["confirmations"][0]["text"] == f"On test {kept_text}; +10%"
     changed = [x["sentences"][0] for x, y in zip(after["budgets"], before["budgets"], strict=True) if x != y]
     if is_confirmed:
         assert not changed and after["denial"] == ""
     else:
-        assert len(changed) == 1 and changed[0].endswith("; on test 93.0%, proven only to 88.0%.")
+        assert len(changed) == 1 and changed[0].endswith("; on test 87.0%, below 90%.")
         assert after["denial"] == f"looked sure{f' on {plain.split}' if plain.split else ''}, not on test"
+
+
+def test_choice_that_the_other_split_agrees_with_keeps_its_headline_and_is_not_red(estimates):
+    plain = estimates.decide(0.9)
+    facts = {"confirmed_share": 0.93, "confirmed_low": 0.88, "confirmed_queries": 158, "confirmed_needed": 330}
+    sure = replace(plain.sure, confirmed=False, has_held=True, confirmed_budget=0.9, **facts)
+    decision = replace(plain, sure=sure, split="dev", confirm_split="test", confirm_queries=158)
+    data = build_verdict_data(estimates, decision, False)
+    proof = "158 queries prove only 88.0%, about 330 would prove 90%"
+    assert data["confirmations"][0]["text"] == f"On test 93.0%, which agrees; {proof}"
+    assert not data["confirmations"][0]["isDenied"] and data["denial"] == "" and data["origin"] == " on dev"
+    assert list_headlines(decision)[0] == list_headlines(plain)[0]
 
 
 def test_setting_denied_for_want_of_a_gain_is_not_said_to_be_unsure(estimates):

@@ -11,14 +11,16 @@ import pytest
 import engine
 from dashboard.charts.frontier import BUDGET_SHAPE
 from dashboard.components import vendor
-from dashboard.services import memo, query_vectors, sweeps
+from dashboard.services import confirmations, memo, query_vectors, sweeps
 from dashboard.services.jobs import Job, SessionJobs
 from dashboard.services.source import Source
+from dashboard.session import decoders
 from dashboard.session.choices import TRADEOFF, TUNE, PageChoice, digest_query_ids, identify_data
 from dashboard.session.query import find_first_split
 from dashboard.session.tradeoff import PART_KEY, PICKED_KEY, SYSTEM_PART
 from dashboard.tradeoff import page, selection
 from dashboard.widgets import runs
+from engine.data import cache as cache_data
 from engine.data.encoders import read_embedded_texts
 from engine.errors import DataError
 from engine.evaluation.decision import SURE_CHANCE
@@ -41,9 +43,10 @@ N_SETTINGS = 13
 
 @pytest.fixture(autouse=True)
 def forgotten():
-    """As in a server that has just started."""
+    """As in a server that has just started, where nothing was confirmed before."""
     sweeps._CELLS.clear()
     query_vectors._QUERY_VECTORS.clear()
+    cache_data.entry_path(sweeps.SWEEPS_SECTION, confirmations.CONFIRMATIONS_FILE).unlink(missing_ok=True)
 
 
 def set_of(app):
@@ -253,11 +256,11 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     app = pages.press(app, "tradeoff.confirm")
     confirmations = [sentence for sentence in decision.sentences if sentence.startswith("On test")]
     assert len(confirmations) == 2 and all(sentence in pages.texts(app) for sentence in confirmations)
-    is_denied = decision.sure.confirmed is False
+    is_denied = decision.sure.is_denied
     assert "tradeoff.confirm" not in pages.keys(app)
     assert (decision.sentences[0] if is_denied else write_headlines(decision)[0]) in pages.texts(app)
     (choice,) = app.session_state["choices"].values()
-    assert choice.status == f"{decision.sure.confirmation} on test", "Tune says what became of it"
+    assert choice.status == decision.sure.describe_confirmation("test"), "Tune says what became of it"
     assert app.button(key="tradeoff.use").proto.type == ("secondary" if is_denied else "primary")
     first_row = pages.first_table(app, "Best setting").set_index("Diversity (ILAD)").to_dict("index")
     certainty = "looked sure on dev,\non test" if is_denied else "sure,\non test"
@@ -266,17 +269,30 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     assert "tradeoff.confirm" in pages.keys(app) and "On test" not in pages.texts(app)
 
 
+def test_confirmation_outlives_the_session_and_opens_the_sealed_split(measurements):
+    loaded, first = pages.load(), pages.press(measured(), "tradeoff.confirm")
+    sentences = [text for text in pages.texts(first).splitlines() if "On test (" in text]
+    assert sentences and confirmations.count_confirmed(loaded, "test") == 1
+    again = measured()
+    assert all(text in pages.texts(again) for text in sentences) and "tradeoff.confirm" not in pages.keys(again)
+    assert confirmations.count_confirmed(loaded, "test") == 1 and not confirmations.count_confirmed(loaded, "dev")
+    again.slider(key=selection.SHARE_KEY).set_value(0.7).run()
+    assert "tradeoff.confirm" in pages.keys(again), "of another choice nothing was asked"
+    tune = pages.screen("tune")
+    assert "opened before, on Trade-off" in pages.texts(tune) and "sealed" not in pages.texts(tune)
+
+
 def test_denied_choice_is_confirmed_for_a_lower_share_by_one_click(measurements):
     app = pages.press(measured(), "tradeoff.confirm")
     (denied,) = app.session_state["choices"].values()
-    assert "tradeoff.lower" in pages.keys(app), "on the demo test denies what dev is sure of"
+    assert "tradeoff.lower" in pages.keys(app), "on the demo test does not prove what dev is sure of"
     share = int(re.search(r"Keep (\d+)% instead", app.button(key="tradeoff.lower").label)[1])
     app = pages.press(app, "tradeoff.lower")
     assert app.session_state[selection.SHARE_KEY] == share / 100 and 85 < share < 95
     headline = headline_of(app)[0]
     assert headline.startswith("With MMR and VRSD alone you can be") and f"keep {share}%" in headline
     choice = next(c for c in app.session_state["choices"].values() if c.status != denied.status)
-    assert choice.status.startswith("confirmed on test") and denied.status.startswith("not confirmed")
+    assert choice.status.startswith("confirmed on test") and not denied.status.startswith("confirmed")
     said = f"This is the setting chosen for 95%; test proves that it keeps {share}%."
     assert said in pages.texts(app) and "tradeoff.lower" not in pages.keys(app)
     assert app.button(key="tradeoff.use").proto.type == "primary"
@@ -295,10 +311,10 @@ def test_setting_of_a_lower_share_gives_way_when_other_decoders_are_compared(liv
     assert name_sure_setting(app.run()) == names, "it is kept for the decoders that it was chosen among"
 
 
-def test_what_another_split_denies_stays_denied_while_other_decoders_are_measured(monkeypatch):
+def test_what_another_split_says_stands_while_other_decoders_are_measured(monkeypatch):
     app = pages.press(measured(), "tradeoff.confirm")
     assert not app.button(key="tradeoff.card").disabled
-    denied = next(text.value for text in app.text if "looked sure" in text.value)
+    outcome = re.search(r"On test \(\d+ queries\) [^:]+: [^.]+", pages.texts(app))[0]
     point = engine.sweep
 
     def wait_for_stop(*arguments, **options):
@@ -309,20 +325,57 @@ def test_what_another_split_denies_stays_denied_while_other_decoders_are_measure
     monkeypatch.setattr(engine, "sweep", wait_for_stop)
     app.session_state[PICKED_KEY] = [*FEW, "max_sum"]
     pages.start_job(app.run(), "tradeoff.start", sweeps.SWEEP_PURPOSE, 1)
-    assert "so far" in pages.texts(app) and denied in pages.texts(app) and not headline_of(app)[0].startswith("With")
+    assert "so far" in pages.texts(app) and outcome in pages.texts(app)
     assert "tradeoff.confirm" not in pages.keys(app)
     card = app.button(key="tradeoff.card")
     assert card.disabled and card.help.endswith("when all settings are measured"), "a picture would look finished"
     pages.cancel_job(app, sweeps.SWEEP_PURPOSE)
 
 
+def test_split_without_vectors_says_why_it_cannot_confirm_and_embeds_them_by_a_click(monkeypatch):
+    find, n_queries, embedded = page.find_query_vectors, demo_counts()["test"], []
+
+    def find_unless_missing(loaded, queries):
+        return None if len(queries) == n_queries and not embedded else find(loaded, queries)
+
+    monkeypatch.setattr(page, "find_query_vectors", find_unless_missing)
+    monkeypatch.setattr(page, "embed_missing", lambda loaded, queries, job: embedded.append(len(queries)) or True)
+    app = measured()
+    assert "tradeoff.confirm" not in pages.keys(app)
+    assert f"test could confirm the choice, but its {n_queries} queries have no vectors yet." in pages.texts(app)
+    app = pages.finish_jobs(pages.press(app, "tradeoff.embed.start"), page.EMBED_PURPOSE)
+    assert embedded == [n_queries] and "tradeoff.confirm" in pages.keys(app)
+    assert "tradeoff.embed.start" not in pages.keys(app)
+
+
+def test_last_chart_stands_dimmed_until_the_first_new_setting_is_measured(live_views, monkeypatch):
+    app = measured()
+    assert pages.component(app, "tradeoff.frontier") and pages.component(app, "tradeoff.last.chart") is None
+
+    def wait_for_stop(*_, **options):
+        options["stop"].wait(patient(60))
+        yield from ()
+
+    monkeypatch.setattr(engine, "sweep", wait_for_stop)
+    app.session_state[decoders.K_KEY] = 7
+    app.run()
+    if "tradeoff.start" in pages.keys(app):
+        app = pages.press(app, "tradeoff.start")
+    assert pages.job_of(app, sweeps.SWEEP_PURPOSE).running
+    app.run()
+    assert pages.component(app, "tradeoff.last.chart") is not None and pages.component(app, "tradeoff.frontier") is None
+    assert any(page.LAST_CSS in html.value for html in app.get("html")), "it is dimmed, and nobody can click in it"
+    assert not any("frontier-skeleton" in html.value for html in app.get("html"))
+    pages.cancel_job(app, sweeps.SWEEP_PURPOSE)
+
+
 def test_what_tune_chose_for_the_same_question_is_named_beside_the_choice():
-    facts = {"n_queries": 59, "queries_digest": "of others", "split": "half", "status": "not confirmed on test"}
+    facts = {"n_queries": 59, "queries_digest": "of others", "split": "half", "status": "below 95% on test"}
     tuned = PageChoice(name="MMR · λ 0.88", **facts)
     for share, is_named in ((0.95, True), (0.9, False)):
         app = measured(choices={(TUNE, identify_data(pages.load()), 10, share): tuned})
         n_queries = demo_counts()["dev"]
-        text = "Tune, on 59 queries of half: MMR · λ 0.88, not confirmed on test; this page chooses on "
+        text = "Tune, on 59 queries of half: MMR · λ 0.88, below 95% on test; this page chooses on "
         assert (f"{text}{n_queries} queries of dev." in pages.texts(app)) == is_named
     assert "Tune chooses on a split of its own" in helps(app)
     (choice,) = [each for (page_name, *_), each in app.session_state["choices"].items() if page_name == TRADEOFF]

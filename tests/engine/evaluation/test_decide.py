@@ -10,8 +10,14 @@ from scipy import stats
 
 import engine
 from engine import DataError, Embeddings, ParamError, Qrels, Space, decide
-from engine.evaluation.decide import BET_CHANCE, SURE_CHANCE, estimate_options, find_lower_share
-from engine.evaluation.decision import find_best, list_best_options, summarise_confirmation
+from engine.evaluation.decide import (
+    BET_CHANCE,
+    SURE_CHANCE,
+    estimate_options,
+    estimate_provable_share,
+    find_lower_share,
+)
+from engine.evaluation.decision import describe_outcome, find_best, list_best_options, summarise_confirmation
 from engine.evaluation.frontier import TIME_AXIS
 from engine.evaluation.sweep.cell import decoder_from_json
 from engine.evaluation.sweep.store import Store
@@ -189,10 +195,10 @@ def test_confirmation_is_the_bound_of_one_setting_on_the_other_split():
     ("gain", "objective", "words", "is_confirmed"),
     [
         (0.102, "ilad", "confidence, and is 10% more diverse there: confirmed.", True),
-        (0.0, "ilad", "confidence, and is no more diverse there: not confirmed.", False),
-        (-0.03, "ilad", "confidence, and is 3% less diverse there: not confirmed.", False),
+        (0.0, "ilad", "confidence, and is no more diverse there: gains nothing.", False),
+        (-0.03, "ilad", "confidence, and is 3% less diverse there: gains nothing.", False),
         (-0.2, "redundancy", "confidence, and has 20% less Redundancy there: confirmed.", True),
-        (0.05, "redundancy", "confidence, and has 5% more Redundancy there: not confirmed.", False),
+        (0.05, "redundancy", "confidence, and has 5% more Redundancy there: gains nothing.", False),
     ],
 )
 def test_confirmation_says_what_is_gained_on_the_other_split(gain, objective, words, is_confirmed):
@@ -211,6 +217,37 @@ def test_confirmation_says_what_is_gained_on_the_other_split(gain, objective, wo
     unmeasured = [replace(point, values=recall) for point in other]
     option = decide(points, objective=objective, confirm=unmeasured).sure
     assert option.confirmed and option.confirmed_gain is None
+
+
+def test_choice_that_few_queries_cannot_prove_agrees_and_is_not_denied():
+    """A bound below the budget says that the queries are few: the estimate alone refutes."""
+    chosen = [BASE, cell("vrsd", make_values(0.24, 0.01, 0.02))]
+    other = [cell("top_k", make_values(), split="dev"), cell("vrsd", make_values(0.2, 0.02, 0.5, seed=8), split="dev")]
+    decision = decide(chosen, confirm=other)
+    sure = decision.sure
+    assert sure.confirmed is False and sure.agrees and not sure.is_denied
+    assert sure.confirmed_share >= 0.95 > sure.confirmed_low and sure.confirmed_needed > sure.confirmed_queries == 200
+    low = f"{np.floor(1000 * sure.confirmed_low) / 1000:.1%}"
+    proof = f"200 queries prove only {low}, about {sure.confirmed_needed:,} would prove 95%"
+    agreeing = f"on dev {sure.confirmed_share:.1%}, which agrees"
+    assert describe_outcome(sure, "dev") == f"{agreeing}; {proof}"
+    assert describe_outcome(sure, "dev", is_brief=True) == agreeing
+    assert describe_outcome(replace(sure, confirmed_needed=None), "dev").endswith(f"prove only {low}")
+    assert decision.sentences[0].startswith("You can be 24% more diverse and be sure to keep 95%")
+    assert sure.describe_confirmation("dev") == "agrees on dev, not proven"
+    assert any(
+        text.endswith(f"about {sure.confirmed_needed:,} queries would prove 95%.") for text in decision.sentences
+    )
+
+
+def test_provable_share_rises_with_the_number_of_other_queries():
+    estimates = estimate_options([BASE, cell("vrsd", make_values(0.24, 0.01, 0.2))], objective="ilad")
+    option = estimates.decide(0.8).options[0]
+    shares = [estimate_provable_share(estimates, option, n_queries) for n_queries in (20, 100, N_QUERIES, 2000)]
+    assert shares == sorted(shares) and shares[0] < shares[-1] < option.share_kept
+    changes = estimates.aligned.values["recall"]
+    expected = bound_kept_share(changes[:, 1], changes[:, 0])[1]
+    assert shares[2] == pytest.approx(expected), "the same queries prove what they prove"
 
 
 @pytest.mark.parametrize(
@@ -244,12 +281,12 @@ def describe(text, option):
 @pytest.mark.parametrize(
     ("gain", "loss", "end"),
     [
-        (0.2, 0.2, "{share:.1%}, proven only to {low:.1%}."),
+        (0.2, 0.2, "{share:.1%}, below 95%."),
         (0.0, 0.0, "{share:.1%}, proven to {low:.1%}: gains nothing."),
     ],
 )
 def test_choice_that_the_other_split_denies_is_not_called_sure(gain, loss, end):
-    """A headline that stays "you can … and be sure" above "not confirmed" contradicts it."""
+    """A headline that stays "you can … and be sure" above "below 95%" contradicts it."""
     chosen = [BASE, cell("vrsd", make_values(0.24, 0.01, 0.02))]
     other = [cell("top_k", make_values(), split="dev"), cell("vrsd", make_values(gain, loss, 0.01), split="dev")]
     decision = decide(chosen, confirm=other)

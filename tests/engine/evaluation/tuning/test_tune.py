@@ -199,7 +199,7 @@ def test_most_diversity_within_a_budget_is_what_decide_takes(data, share, values
     assert len(study.decision.options) == len(expected.options) == (101 if values == "all" else 11)
     reason, first = study.choosing.reason, expected.sentences[0]
     # Where test denies a sure setting, the first sentence says so.
-    is_denied = expected.sure is not None and study.is_confirmed is False
+    is_denied = study.decision.sure is not None and study.decision.sure.is_denied
     # What test says of a bet ends the second sentence.
     assert expected.sentences[1].removesuffix(".") in reason and reason.startswith("On dev " if is_denied else first)
     assert study.interval is study.stability is None and not any("Stability" in text for text in study.sentences)
@@ -232,8 +232,9 @@ def test_budget_is_confirmed_by_the_bound_of_the_other_split(data, dev, share, i
     assert study.is_confirmed is study.constraint_holds_on_test is is_confirmed
     assert bool(chosen) == (is_confirmed is not None)
     assert not chosen or (low >= share - 1e-9) == is_confirmed
-    verdict = {True: "Confirmed", False: "Not confirmed", None: "Measured"}[is_confirmed]
-    outcome = f"{verdict} on {test}: Recall is {kept:.1%} of Top-k's; you asked for {share:.0%}."
+    denial = f"Agrees on {test}, not proven" if kept >= share else f"Below {share:.0%} on {test}"
+    verdict = {True: f"Confirmed on {test}", False: denial, None: f"Measured on {test}"}[is_confirmed]
+    outcome = f"{verdict}: Recall is {kept:.1%} of Top-k's; you asked for {share:.0%}."
     assert any(text.startswith(outcome) for text in study.sentences) and outcome.lower().startswith(study.status)
     read = json.loads(json.dumps(study.as_json(), allow_nan=False))
     assert read["decision"] == json.loads(json.dumps(study.decision.as_json())) and read["held"] is is_confirmed

@@ -10,7 +10,13 @@ import pytest
 
 import engine
 from engine.evaluation.tuning.tune import choose
-from engine.evaluation.tuning.tuned import ask_lower_share, find_share_to_ask, has_notable_gain, suggest_next_step
+from engine.evaluation.tuning.tuned import (
+    ask_lower_share,
+    find_share_to_ask,
+    has_notable_gain,
+    is_choice_denied,
+    suggest_next_step,
+)
 from support.bounds import bound_kept_share
 from support.source_oracles import draw_sources, make_sourced_space
 from support.sweeps import toy
@@ -130,7 +136,7 @@ def test_choice_is_confirmed_by_the_bound_of_test(problem, share, is_confirmed):
         small = replace(choice, decision=replace(choice.decision, sure=sure))
         assert small.status == "confirmed on test, but only +0.4%" and not has_notable_gain(small)
         return
-    assert choice.status == "not confirmed on test"
+    assert choice.status == "agrees on test, not proven" and not is_choice_denied(choice)
     advice = f"Next: ask for a share of {np.floor(100 * low):.0f}%, which it is sure to keep on test"
     assert suggest_next_step(choice).startswith(advice) and choice.sentences[-1] == suggest_next_step(choice)
     lower = ask_lower_share(choice)

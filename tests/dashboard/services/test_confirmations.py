@@ -1,0 +1,44 @@
+"""What was confirmed is on file: the same choice alone counts, and a damaged line says nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+import engine
+from dashboard.services import confirmations
+from dashboard.services.query_vectors import find_query_vectors
+from dashboard.services.sweeps import SWEEPS_SECTION, Sweep
+from engine.data import cache
+from support import pages
+
+
+@pytest.fixture
+def confirming():
+    """A sweep of two decoders on the demo's test queries, with no file of earlier confirmations."""
+    cache.entry_path(SWEEPS_SECTION, confirmations.CONFIRMATIONS_FILE).unlink(missing_ok=True)
+    loaded = pages.load()
+    queries = loaded.dataset.judged("test")
+    decoders = tuple(engine.Decoder(engine.make(name)) for name in ("top_k", "mmr"))
+    return Sweep(
+        loaded=loaded, decoders=decoders, queries=queries, vectors=find_query_vectors(loaded, queries),
+        qrels=loaded.dataset.qrels["test"], split="test", k=10, metrics=("recall", "ilad"),
+    )  # fmt: skip
+
+
+def test_mark_confirmed_counts_a_choice_once_and_no_other(confirming):
+    other = replace(confirming, decoders=confirming.decoders[:1])
+    assert not confirmations.was_confirmed(confirming) and not confirmations.count_confirmed(confirming.loaded, "test")
+    confirmations.mark_confirmed(confirming)
+    confirmations.mark_confirmed(confirming)
+    assert confirmations.was_confirmed(confirming) and not confirmations.was_confirmed(other)
+    assert not confirmations.was_confirmed(replace(confirming, k=5))
+    counts = {split: confirmations.count_confirmed(confirming.loaded, split) for split in ("test", "dev", "none")}
+    assert counts == {"test": 1, "dev": 0, "none": 0}
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", "\x00"])
+def test_damaged_line_of_confirmations_is_passed_over(confirming, line):
+    confirmations.mark_confirmed(confirming)
+    path = cache.entry_path(SWEEPS_SECTION, confirmations.CONFIRMATIONS_FILE)
+    path.write_text(f"{line}\n{path.read_text()}")
+    assert confirmations.was_confirmed(confirming)
