@@ -85,8 +85,7 @@ def _wait(job: Job) -> None:
     slot = st.empty()
     while job.is_active:
         progress = job.progress
-        share = min(1.0, progress.done / progress.total) if progress.total else 0.0
-        slot.progress(share, "Queued" if job.queued else "Making the page")
+        slot.progress(progress.bar_share, "Queued" if job.queued else "Making the page")
         job.join(REDRAW_SECONDS)
     slot.empty()
 

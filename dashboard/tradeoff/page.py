@@ -517,7 +517,7 @@ def _draw_measuring(job: Job, draw: Callable[[], None]) -> None:
         # The label says what is counted: settings, and then the queries of an exact curve.
         counts = f"{progress.done:,} of {progress.total:,} {progress.label}"
         st.text(visible(counts) if progress.total else progress.label, width="content")
-        st.progress(min(1.0, progress.done / progress.total) if progress.total else 0.0)
+        st.progress(progress.bar_share)
         draw_cancel_button(job, f"{sweeps.SWEEP_PURPOSE}.cancel")
     draw()
 
