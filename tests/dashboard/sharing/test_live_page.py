@@ -27,6 +27,7 @@ def test_the_page_behind_the_dialog_is_drawn_while_its_job_is_queued(monkeypatch
         pages.choose_from_menu(app, LIVE)
         job = pages.job_of(app, LIVE_PURPOSE)
         assert job.queued and job.is_active, "the page is drawn to its end, and the job waits"
+        assert pages.run(app).number_input(key=LIVE_COUNT_KEY).value == 20, "a page that is drawn anew keeps the dialog"
     job.join(pages.PATIENCE)
     assert job.result is not None
 
