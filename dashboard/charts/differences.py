@@ -37,6 +37,8 @@ MIN_GAP_BARS, GAP_SHARE = 4.0, 0.25
 STRATUM_PX = 30
 """Height for each decoder."""
 ROW_PX, MARGIN_PX = 52, 70
+SURE_END_NAME = "surely kept"
+"""Name of the trace of a bound on one side."""
 
 
 def plot_wins(
@@ -129,13 +131,14 @@ class ForestRow:
     method: str  # the selector, for its style
     is_filled: bool  # True for a filled mark
     difference: Comparison
+    sure_share: float | None = None  # of the baseline's value that it surely keeps; None for a two-sided interval
 
 
 def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], is_dark: bool) -> Figure:
     """Plot differences to the baseline in percent as points with 95% intervals, the first row on top.
 
-    min_shares: metric → the share of the baseline's value that must be kept; a dashed line across the
-    metric's rows marks it.
+    A row with a bound on one side has a bar down to a tick at the bound, in place of an interval. min_shares: metric →
+    the share of the baseline's value that must be kept; a dashed line across the metric's rows marks it.
     """
     figure, ink_colour = new_figure(), INK.colour(is_dark)
     labels = []
@@ -148,11 +151,16 @@ def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], is_d
         row_label = escape(forest_row.label)
         labels.append(f"{row_label}<br><b>{signed(unit * row.difference, 1)}%</b>")
         interval = "" if row.low is None else f"<br>95% CI {signed(unit * low, 1)}% to {signed(unit * high, 1)}%"
+        bars = error_bars([unit * row.difference], [unit * low], [unit * high]) | {"thickness": 2.5}
+        if forest_row.sure_share is not None:
+            sure_end = 100 * (forest_row.sure_share - 1)
+            interval, bars = f"<br>surely {signed(sure_end, 1)}% or more (95%, one-sided)", {"visible": False}
+            _add_sure_end(figure, y_row, unit * row.difference, sure_end, decoder_style.colour(is_dark))
         n_queries = counted(row.queries, "query", "queries")
         figure.add_scatter(
             x=[unit * row.difference],
             y=[y_row],
-            error_x=error_bars([unit * row.difference], [unit * low], [unit * high]) | {"thickness": 2.5},
+            error_x=bars,
             mode="markers",
             marker=decoder_style.marker(is_dark, 11, forest_row.is_filled),
             **build_tooltip(f"{row_label}: {signed(row.difference)}{interval}<br>{n_queries}"),
@@ -173,3 +181,10 @@ def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], is_d
     figure.update_xaxes(title=f"% of {baseline}", ticksuffix="%", zeroline=False)
     figure.update_yaxes(group_axis(labels) | {"range": [len(rows) - 0.4, -0.6]}, showgrid=False, zeroline=False)
     return apply_layout(figure, height=ROW_PX * len(rows) + MARGIN_PX, margin={"l": 10, "r": 14, "t": 14, "b": 10})
+
+
+def _add_sure_end(figure: Figure, y_row: int, x: float, sure_end: float, colour: str) -> None:
+    """Add a bar from a row's point to the bound that it surely reaches, with a tick at the bound alone."""
+    tick = {"symbol": ["circle", "line-ns"], "size": [0, 18], "line": {"width": 2.5, "color": colour}}
+    line = {"mode": "lines+markers", "line": {"color": colour, "width": 2.5}, "marker": tick}
+    figure.add_scatter(x=[x, sure_end], y=[y_row, y_row], name=SURE_END_NAME, **line, hoverinfo="skip")

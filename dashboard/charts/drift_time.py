@@ -34,6 +34,8 @@ AXIS_TOLERANCE = 1e-9
 DRIFT_MARGIN = {"l": 10, "r": 10, "t": 26, "b": 10}
 VALUE_TOOLTIP = "%{hovertext}<br>%{y:.4f}<extra></extra>"
 DRIFT_LEGEND = legend_below(-0.3)
+STEP_TITLES = {"round": "Rounds of feedback", "record": "Votes in the log"}
+"""Titles of an axis of steps, by the unit of a step."""
 
 
 def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int, step_name: str, dark: bool) -> Figure:
@@ -55,7 +57,7 @@ def build_sparklines(
     # Floor division of the negative number rounds up.
     n_rows, step_texts = -(-len(lines) // SPARKLINES_PER_ROW), list(map(f"{step_name} {{:,}}".format, steps))
     layout: dict[str, Any] = BASE_LAYOUT | {
-        "height": SPARKLINE_PX * n_rows + 20,
+        "height": SPARKLINE_PX * n_rows + 44,
         "margin": DRIFT_MARGIN | {"t": 40},
         "shapes": [],
         "annotations": [],
@@ -86,6 +88,9 @@ def build_sparklines(
             "anchor": f"y{suffix}",
             **{"showticklabels": is_lowest, "nticks": 3, "zeroline": False, "showgrid": False},
         }
+        if is_lowest:
+            title_text = STEP_TITLES.get(step_name, step_name)
+            layout[f"xaxis{suffix}"]["title"] = {"text": title_text, "font": {"size": 12}, "standoff": 4}
     return {"data": traces, "layout": layout}
 
 
@@ -141,9 +146,9 @@ def _build_heading(line: Sparkline, index: int, suffix: str, dark: bool) -> dict
 
 
 def _choose_ticks(line: Sparkline) -> list[float]:
-    """Return two to four values of an axis that get a number: round ones, or 0 and the alarm."""
+    """Return two to four values of an axis that get a number: round ones, or its lower end and the alarm."""
     if line.alarm is not None:
-        return [0.0, line.alarm]
+        return [line.low, line.alarm]
     span = line.high - line.low
     power = 10.0 ** np.floor(np.log10(span / 2))
     # From 1 on the steps that fit become coarser; the last one that still has two numbers in the range is taken.
@@ -184,7 +189,10 @@ def plot_quality(
                 row=1,
                 col=column,
             )
-        figure.update_xaxes(title=step_name, nticks=6, row=1, col=column)
+        # The middle panel's title stands for all: a phone has no room for three.
+        axis_title = STEP_TITLES.get(step_name.removesuffix("s"), step_name)
+        title = axis_title if column == 1 + n_columns // 2 else ""
+        figure.update_xaxes(title=title, nticks=4, row=1, col=column)
     return apply_layout(figure, **DRIFT_LEGEND, height=QUALITY_PX, margin=DRIFT_MARGIN | {"t": 44})
 
 
@@ -203,6 +211,6 @@ def plot_regret(regret: RegretLines, is_dark: bool) -> Figure:
             name=line_name,
             hovertemplate="%{y:.1f} nats after %{x:,} rounds<extra>" + line_name + "</extra>",
         )
-    figure.update_xaxes(title="rounds")
-    figure.update_yaxes(title="regret, nats", rangemode="tozero")
+    figure.update_xaxes(title=STEP_TITLES["round"])
+    figure.update_yaxes(title="Regret, in nats", rangemode="tozero")
     return apply_layout(figure, **DRIFT_LEGEND, height=QUALITY_PX + 60)

@@ -1,4 +1,4 @@
-"""Frontier as small multiples: a panel per method, its points in colour, all others grey."""
+"""Frontier as small multiples: a panel per method with its own points, the largest gain at the budget first."""
 
 from __future__ import annotations
 
@@ -18,57 +18,62 @@ from dashboard.charts.frontier import (
     build_line_facts,
     build_line_look,
     build_lines,
-    build_mark,
     fade,
     find_chance,
     find_positions,
     format_titles,
 )
-from dashboard.charts.palette import GREY, method_style, mix_with_ink
+from dashboard.charts.palette import method_style, mix_with_ink
+from dashboard.charts.verdict_data import find_method
 from engine.evaluation.frontier import TIME_AXIS
 from engine.stages import methods
+from engine.wording import signed
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+    from engine.evaluation.decision import Option
 
 PANELS_PER_ROW = 3
 """Side by side."""
 PANEL_PX = 196
 """Height of a row of panels in pixels."""
+MAX_X_TICKS, MAX_Y_TICKS, POINT_PX = 4, 3, 7
+"""Numbers on the axes of a panel, and the size of its points in pixels."""
 CHOSEN_SHAPE = "chosen"
 """Name of the frame around the panel of the chosen decoder."""
 
 
 def plot_panels(chart: FrontierChart) -> Figure:
-    """Plot the frontier's chart as small panels, one per method, with all other points and their envelope in grey.
+    """Plot the frontier's chart as small panels, one per method, each with the best of all decoders as a thin line.
 
-    The baseline, a single point, has no panel.
+    The panels stand in the order of the table of best settings: the sure choice, what else is sure, the rest, each by
+    falling gain. The baseline, a single point, has no panel.
     """
-    points, specs, by_method, curves_by_method = chart.frontier.points, methods(), defaultdict(list), defaultdict(list)
+    points, by_method, curves_by_method = chart.frontier.points, defaultdict(list), defaultdict(list)
     for point in points:
         by_method[point.point.method].append(point)
     if chart.base is not None and len(by_method) > 1 and by_method[chart.base.point.method] == [chart.base]:
         del by_method[chart.base.point.method]
+    best_options = find_best_options(chart)
+    order = {name: by_method[name] for name in [*best_options, *by_method] if name in by_method}
     for curve in chart.frontier.curves.values():
         curves_by_method[curve[0].point.method].append(curve)
     # Of four the last one would stand alone in its row.
-    n_columns = 2 if len(by_method) == 4 else PANELS_PER_ROW
+    n_columns = 2 if len(order) == 4 else PANELS_PER_ROW
     # Floor division of the negative number rounds up.
-    n_rows = -(-len(by_method) // n_columns)
-    titles = [f"{method_style(name).sign} {escape(specs[name].title if name in specs else name)}" for name in by_method]
+    n_rows = -(-len(order) // n_columns)
     chosen = find_chosen(chart)
-    titles = [f"<b>{title}</b>" if name == chosen else title for name, title in zip(by_method, titles, strict=True)]
+    titles = [format_panel_title(name, best_options.get(name), is_chosen=name == chosen) for name in order]
     grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": 0.16 / n_rows}
     figure = new_grid(n_rows, n_columns, subplot_titles=titles, **grid)
-    grey_points = chart.xy(points) | {"mode": "markers", "marker": {"size": 4, "color": GREY[chart.dark]}}
-    background = list(filter(None, [grey_points | {"hoverinfo": "skip"}, build_envelope(chart)]))
-    for position, (name, members) in enumerate(by_method.items()):
+    envelope = build_envelope(chart)
+    for position, (name, members) in enumerate(order.items()):
         subplot = {"row": position // n_columns + 1, "col": position % n_columns + 1}
         style = method_style(name)
         colour = style.colour(chart.dark)
-        for trace in background:
-            figure.add_scatter(**trace, **subplot)
-        # The curves of this method only; all points are in the background.
+        if envelope is not None:
+            figure.add_scatter(**envelope, **subplot)
         for line in build_lines(chart, curves_by_method[name]):
             look, facts = build_line_look(chart, line, colour), build_line_facts(chart, name, line)
             figure.add_scatter(x=line.x, y=line.y, mode="lines", line=look, hoverinfo="skip", meta=facts, **subplot)
@@ -78,7 +83,7 @@ def plot_panels(chart: FrontierChart) -> Figure:
         figure.add_scatter(
             **chart.xy(members),
             mode="markers",
-            marker={"symbol": style.symbol, "size": 9, "color": colour, "opacity": opacities},
+            marker={"symbol": style.symbol, "size": POINT_PX, "color": colour, "opacity": opacities},
             customdata=labels,
             meta=build_chance_facts(chart, name, positions),
             hovertext=[escape(point.name, 90) for point in members],
@@ -86,18 +91,49 @@ def plot_panels(chart: FrontierChart) -> Figure:
             **subplot,
         )
     # Plotly counts axes from the first panel on: x, x2, x3.
-    axes = {name: "" if number == 0 else str(number + 1) for number, name in enumerate(by_method)}
+    axes = {name: "" if number == 0 else str(number + 1) for number, name in enumerate(order)}
     add_budget(figure, chart, axes.values())
     add_choices(figure, chart, axes)
     # All panels have the window of the main chart, so that they can be compared.
-    figure.update_xaxes(range=list(chart.view.x), nticks=4, type="log" if chart.frontier.x == TIME_AXIS else "linear")
-    figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=4)
+    figure.update_xaxes(
+        range=list(chart.view.x), nticks=MAX_X_TICKS, type="log" if chart.frontier.x == TIME_AXIS else "linear"
+    )
+    figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=MAX_Y_TICKS)
     figure.update_annotations(font={"size": 13, "color": chart.ink})
     _colour_titles(figure, chart, axes)
     revision = f"panels {chart.frontier.x} {chart.frontier.y} {chart.whole}"
-    _title_axes(figure, chart, len(by_method), n_columns)
-    meta = {"panels": list(by_method)} | build_controls(chart)
+    _title_axes(figure, chart, len(order), n_columns)
+    meta = {"panels": list(order)} | build_controls(chart)
     return apply_layout(figure, height=40 + PANEL_PX * n_rows, uirevision=revision, meta=meta)
+
+
+def find_best_options(chart: FrontierChart) -> dict[str, Option]:
+    """Return each method's best setting at the budget, in the order of the table of best settings.
+
+    It is empty without a budget or without estimates of what each setting keeps.
+    """
+    best_options: dict[str, Option] = {}
+    if chart.estimates is None or chart.share is None:
+        return best_options
+    for position in chart.estimates.find_best_positions(chart.share, chart.pinned):
+        option = chart.estimates.build_option(position, chart.share)
+        # Of a method behind several scorers the best one speaks.
+        best_options.setdefault(find_method(option), option)
+    return best_options
+
+
+def format_panel_title(method: str, option: Option | None, *, is_chosen: bool) -> str:
+    """Format the title of a method's panel: its name, the gain of its best setting, and how sure that is.
+
+    option: the best setting, None without estimates; is_chosen: True for the recommended decoder, in bold
+    """
+    specs, style = methods(), method_style(method)
+    title = f"{style.sign} {escape(specs[method].title if method in specs else method)}"
+    if option is not None:
+        certainty = "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
+        certainty = "too few judged" if option.is_left_out else certainty
+        title += f" {signed(100 * option.gain, 0)}%, {certainty}"
+    return f"<b>{title}</b>" if is_chosen else title
 
 
 def _colour_titles(figure: Figure, chart: FrontierChart, axes: Mapping[str, str]) -> None:
@@ -118,13 +154,13 @@ def _colour_titles(figure: Figure, chart: FrontierChart, axes: Mapping[str, str]
 def find_chosen(chart: FrontierChart) -> str | None:
     """Return the method of the recommended setting, the sure one or else the bet; None without one."""
     option = None if chart.decision is None else chart.decision.sure or chart.decision.bet
-    return None if option is None else build_mark(chart, option)["method"]
+    return None if option is None else find_method(option)
 
 
 def _title_axes(figure: Figure, chart: FrontierChart, n_panels: int, n_columns: int) -> None:
     """Title the outer axes of panels, and number those at the foot of each column, wherever it ends."""
     x_title, y_title = format_titles(chart)
-    title_font = {"size": 11}
+    title_font = {"size": 12}
     for number in range(n_panels):
         cell = {"row": number // n_columns + 1, "col": number % n_columns + 1}
         # Plotly numbers the last row alone, whose last panels may be missing.

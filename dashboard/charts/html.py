@@ -25,6 +25,8 @@ th, td {{ padding: .25rem .5rem; border-bottom: 1px solid #ddd; text-align: righ
 td {{ white-space: nowrap }} th {{ vertical-align: bottom }}
 th:first-child, td:first-child {{ text-align: left; position: sticky; left: 0; background: #fff }}
 figure {{ margin: 0 0 1rem }} .wide {{ overflow-x: auto }}
+@media (min-width: 641px) {{ .plotly-graph-div {{ width: calc(100% - 28px) !important }} }}
+.modebar {{ right: -28px !important; max-height: none !important }}
 figcaption, .note {{ color: #555; font-size: 14px }}
 .more {{ color: #00664b; font-weight: 600 }} .less {{ color: #a23b00; font-weight: 600 }}
 code {{ font-size: 13px; overflow-wrap: anywhere; white-space: normal }}
@@ -59,7 +61,8 @@ def format_chart(figure: Figure, with_library: bool = False, min_width_px: int =
     page the chart scrolls
     """
     # A report is always light: it is printed and mailed.
-    figure.update_layout(template="plotly_white", font_family=SANS_FONTS)
+    # Its tools stand upright in a strip of the page beside it, where they cover nothing.
+    figure.update_layout(template="plotly_white", font_family=SANS_FONTS, modebar={"orientation": "v"})
     config = {"displaylogo": False, "responsive": True}
     html: str = figure.to_html(
         full_html=False, include_plotlyjs=with_library, config=config, post_script=_build_label_script()

@@ -26,6 +26,8 @@ DEFAULT_HEIGHT_PX = 430
 SLIDER_HEIGHT_PX = 40
 """Height of the slider below a chart with a curve to drag along (plot_controls.js)."""
 MODEBAR = {"displaylogo": False}
+TOOLS_PX = 36
+"""Margin right of a static chart for the upright bar of tools, which covers nothing there."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,8 @@ def _draw_static(
         figure = Figure(data=[*backdrop.make().data, *figure.data], layout=figure.layout)
     if overlay:
         figure.add_traces(overlay.traces)
+    margin_px = max(figure.layout.margin.r or 0, TOOLS_PX)
+    figure.update_layout(modebar_orientation="v", margin_r=margin_px)
     config = MODEBAR | {"scrollZoom": scroll, "toImageButtonOptions": {"filename": file}}
     modes: list[Literal["points", "box", "lasso"]] = ["points", "box", "lasso"] if select else ["points"]
     st.plotly_chart(figure, key=key, config=config, on_select=partial(_remember_static, key), selection_mode=modes)

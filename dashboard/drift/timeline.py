@@ -67,7 +67,7 @@ def draw_sparklines(
                 direction = f" ({DIRECTION_TEXTS[measure.better]})" if measure.better else ""
                 st.markdown(f"**{measure.title}**: {measure.meaning}{direction}")
         dotted_note = " · dotted: without exploring" if any(line.unexplored for line in lines) else ""
-        st.caption(f"Grey: change below {views.NOISE_CHANGE:g} · dashed: alarm{dotted_note}")
+        st.caption(f"Grey: change below {views.NOISE_CHANGE:g} · dashed: warning level{dotted_note}")
     if chosen_lines := [line for line in lines if line.measure.name in chosen]:
         picture = build_sparklines(
             views.share_axes(chosen_lines), steps, step_index, step_unit.removesuffix("s"), is_dark()

@@ -19,7 +19,7 @@ from dashboard.charts.frontier import (
     group_curves,
 )
 from dashboard.charts.palette import method_look, method_style
-from dashboard.charts.verdict_data import build_verdict_data, list_headlines
+from dashboard.charts.verdict_data import build_verdict_data, describe_scope, list_headlines
 from dashboard.components.tile_data import list_sliders, name_decoders
 from dashboard.session.decoders import make_baseline
 from dashboard.session.tradeoff import N_VALUES, X_METRIC, Y_METRIC
@@ -233,7 +233,7 @@ def _list_values(decoder: Decoder) -> list[Any]:
 def _build_verdict(chart: FrontierChart, estimates: OptionEstimates, decoders: Mapping[str, Decoder]) -> dict[str, Any]:
     """Build the verdict at every budget, the sentences on its origin, and the sliders' values of its choices."""
     decision = estimates.decide(KEPT_SHARE.default, with_options=False)
-    verdict = build_verdict_data(estimates, decision, dark=False)
+    verdict = build_verdict_data(estimates, decision, False, describe_scope(estimates))
     origin = decision.sentences[len(list_headlines(decision)) :]
     settings = {}
     for option in verdict["options"]:

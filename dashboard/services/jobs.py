@@ -24,6 +24,8 @@ from engine.integrations.end_by_signal import GRACE_SECONDS
 from engine.progress import Eta, current_reporter, raise_if_stopped, report_to
 
 K = TypeVar("K", bound=Hashable)
+SHARE_STEPS = 10_000
+"""Steps of a whole of which shares are reported."""
 DISCONNECT_GRACE_SECONDS = 5.0
 """Seconds after which a session without a browser tab counts as disconnected."""
 
@@ -36,6 +38,13 @@ class Progress:
     total: int  # steps, 0 where that is unknown
     label: str  # what it is doing
     seconds_left: float | None  # None where that is unknown
+    share: float | None = None  # of the whole work that is done, where `done` and `total` are of a part of it
+
+    @property
+    def bar_share(self) -> float:
+        """The share of the work that is done, from 0 to 1."""
+        share = self.share if self.share is not None else self.done / self.total if self.total else 0.0
+        return min(1.0, share)
 
 
 class Job:
@@ -131,9 +140,16 @@ class Job:
         """Append a finished piece to `partial`; the list is replaced, as a page may be reading the old one."""
         self.partial = [*(self.partial or ()), piece]
 
-    def report(self, n_done: int, n_total: int, label: str) -> None:
-        """Set the progress that pages show; long engine calls take this method as their callback."""
-        self.progress = Progress(n_done, n_total, label, self._eta(n_done, n_total, label))
+    def report(self, n_done: int, n_total: int, label: str, share: float | None = None) -> None:
+        """Set the progress that pages show; long engine calls take this method as their callback.
+
+        share: of the whole work that is done, if the steps are of a part of it; the time left is then the whole's
+        """
+        if share is None:
+            seconds_left = self._eta(n_done, n_total, label)
+        else:
+            seconds_left = self._eta(round(SHARE_STEPS * share), SHARE_STEPS, "")
+        self.progress = Progress(n_done, n_total, label, seconds_left, share)
 
 
 class SessionJobs(dict[str, Job]):

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,6 +41,8 @@ from engine.wording import visible
 OTHER_KEY, VIEW_KEY, NAME_KEY, RENAME_KEY = ("snapshot.other", "snapshot.picked", "snapshot.name", "snapshot.rename")
 OUTCOME_KEY = "snapshot.said"
 """Session key of the last step's outcome: (success, text)."""
+LIVE_OPEN_KEY = "live_page.open"
+"""Session key: True from the choice of the dialog Live page until it is closed."""
 LINK, EXPORT, LIVE, VIEWS = "Link to this page", "Code, results and metrics", "Live page", "Saved views"
 MAX_COMPARED_ROWS = 10
 COMPARE_COLUMNS = ("Setting", "Decoder", "Metric", "Difference", "Document", "Title", "Where")
@@ -59,8 +62,11 @@ def draw_menu(loaded: Loaded, question: Question | None) -> None:
         st.dialog(LINK, width="medium")(draw_link)(loaded)
     elif dialog == EXPORT and question is not None:
         st.dialog(EXPORT, width="large")(draw_export)(loaded, question)
-    elif dialog == LIVE and question is not None:
-        st.dialog(LIVE, width="medium")(draw_live_page)(loaded, question)
+    elif question is not None and (dialog == LIVE or (dialog is None and st.session_state.get(LIVE_OPEN_KEY))):
+        # A page that is drawn anew by itself, as when it has measured, would close the dialog.
+        st.session_state[LIVE_OPEN_KEY] = True
+        on_dismiss = partial(st.session_state.pop, LIVE_OPEN_KEY, None)
+        st.dialog(LIVE, width="medium", on_dismiss=on_dismiss)(draw_live_page)(loaded, question)
     elif dialog == VIEWS:
         # A message of an earlier time would be misleading.
         st.session_state.pop(OUTCOME_KEY, None)

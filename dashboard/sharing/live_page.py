@@ -15,7 +15,7 @@ from dashboard.session import decoders as setting
 from dashboard.session.answers import answer_key, as_embeddings
 from dashboard.session.query import Question, find_first_split, get_selection
 from dashboard.widgets.basics import download_button, show_failure
-from dashboard.widgets.job_panel import draw_end
+from dashboard.widgets.job_panel import POLL_INTERVAL, draw_end
 from engine.decoder import Decoder
 from engine.errors import FrontierError
 from engine.progress import counted
@@ -24,7 +24,6 @@ from engine.values import Embeddings
 LIVE_PURPOSE, LIVE_COUNT_KEY = "live page", "live_page.count"
 MAX_SHARED_QUERIES = 100
 """Queries of a page that is made here; a command makes larger ones."""
-REDRAW_SECONDS = 0.2
 
 
 def draw_live_page(loaded: Loaded, question: Question) -> None:
@@ -55,7 +54,15 @@ def draw_live_page(loaded: Loaded, question: Question) -> None:
             return
         work = partial(_make_page, loaded, question, list(decoders.values()), split, n_queries)
         job = jobs.start_job(LIVE_PURPOSE, "making the live page", work, key)
-    _wait(job)
+    # A dialog that waited for the job would keep the page behind it from being drawn.
+    st.fragment(_draw_outcome, run_every=POLL_INTERVAL if job.is_active else None)(job, n_queries)
+
+
+def _draw_outcome(job: Job, n_queries: int) -> None:
+    """Draw the progress of the job that makes the page, and its download once it has ended."""
+    if job.is_active:
+        st.progress(job.progress.bar_share, "Queued" if job.queued else "Making the page")
+        return
     if job.result is None:
         draw_end(job, "The page could not be made.")
         return
@@ -77,18 +84,6 @@ def make_key(
     qrels_digest = loaded.dataset.qrels[split].digest if split else None
     answers = [answer_key(loaded, question, decoder) for decoder in decoders]
     return loaded.key, loaded.dataset.queries.digest, split, qrels_digest, n_queries, *answers
-
-
-def _wait(job: Job) -> None:
-    """Draw a job's progress until it has ended."""
-    # The full page is not drawn again, as by a panel: that would close the dialog.
-    slot = st.empty()
-    while job.is_active:
-        progress = job.progress
-        share = min(1.0, progress.done / progress.total) if progress.total else 0.0
-        slot.progress(share, "Queued" if job.queued else "Making the page")
-        job.join(REDRAW_SECONDS)
-    slot.empty()
 
 
 def _make_page(

@@ -26,6 +26,8 @@ STEP_LABELS = {
     "hypotheses": "Weighing the hypotheses",
 }
 """The engine's name of a step → the words of the page."""
+STEP_SHARES = {"lists": 0.6, "hypotheses": 0.2}
+"""Steps that take longest, and their share of the time, as on the demo; a later pass takes half of what is left."""
 CHECK_LABEL = "Looking for losses of an index, the last step"
 
 
@@ -86,11 +88,32 @@ def select_lists(run: RankedRun, queries: Queries, with_all: bool = False) -> tu
     return RankedRun(run.name, documents, notices), queries.only([*listed.ids, *unlisted_ids])
 
 
+class WholeShare:
+    """Share of an identification that is done over its steps, of which it is not known how many there will be."""
+
+    def __init__(self) -> None:
+        """Begin at nothing done."""
+        self._share = self._begin = self._size = 0.0
+        self._pass: tuple[str, int] = ("", 0)
+        self._shares_left = dict(STEP_SHARES)
+
+    def take(self, n_done: int, n_total: int, step: str) -> float:
+        """Return the share of the whole that is done, which never falls, after some parts of a step."""
+        previous_step, previous_done = self._pass
+        # A step that begins anew is another pass.
+        if step != previous_step or n_done < previous_done:
+            self._begin, left = self._share, 1 - self._share
+            self._size = min(self._shares_left.pop(step, left / 2), left)
+        self._pass = step, n_done
+        self._share = self._begin + self._size * (n_done / n_total if n_total else 0.0)
+        return self._share
+
+
 def run_identification(loaded: Loaded, run: RankedRun, queries: Queries, job: Job) -> Identification:
     """Identify the decoder behind a run in a job, after its queries are embedded. Raises FrontierError."""
     vectors = embed_missing(loaded, queries, job)
 
-    weighed_encoders = set[str]()
+    weighed_encoders, whole = set[str](), WholeShare()
 
     def report(n_done: int, n_total: int, label: str) -> None:
         """Report the progress to the job, in words of the page that say what is left."""
@@ -101,7 +124,7 @@ def run_identification(loaded: Loaded, run: RankedRun, queries: Queries, job: Jo
         elif step == "lists" and encoder in weighed_encoders:
             # The lists of the best explanations are read again, with documents that an index may have lost.
             text = CHECK_LABEL
-        job.report(n_done, n_total, f"{text}{comma}{encoder}")
+        job.report(n_done, n_total, f"{text}{comma}{encoder}", whole.take(n_done, n_total, step))
 
     embeddings = find_dataset_vectors(loaded.space, loaded.dataset)
     result: Identification = engine.identify(

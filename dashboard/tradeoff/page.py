@@ -108,12 +108,12 @@ body:has(.st-key-{verdict.KEY} :is(button, [data-testid=stTooltipHoverTarget]):i
   .st-key-tradeoff-frontier {{overflow: visible !important; margin-bottom: 1.5rem}}
   .st-key-{PILLS} {{flex: 1 1 calc(100% - 4rem); min-width: 0}}
   .st-key-{PILLS}, .st-key-{PILLS} > div {{overflow: hidden}}
-  .st-key-{PILLS} [data-testid=stButtonGroup] > div, .st-key-{verdict.ACTIONS} {{flex-wrap: nowrap !important;
-    overflow-x: auto; scrollbar-width: none; scroll-snap-type: x proximity}}
-  .st-key-{PILLS} button, .st-key-{verdict.ACTIONS} > * {{flex: none; scroll-snap-align: start}} }}
+  .st-key-{PILLS} [data-testid=stButtonGroup] > div {{flex-wrap: nowrap !important; overflow-x: auto;
+    scrollbar-width: none; scroll-snap-type: x proximity}}
+  .st-key-{PILLS} button {{flex: none; scroll-snap-align: start}} }}
 </style>"""
-"""On a small screen the columns are stacked: the chart first, then the sets, then the rest of the first column. Rows of
-buttons scroll sideways there. Help on the verdict's buttons opens below them, as it would hide the sentences."""
+"""On a small screen the columns are stacked: the chart first, then the sets, then the rest of the first column. The
+decoders scroll sideways there. Help on the verdict's buttons opens below them, as it would hide the sentences."""
 CHART_ROWS = ((1, 540),)
 """Boxes in place of the chart, number and height, while it is drawn for the first time."""
 SAMPLE_SIZES = (100, 500, 2000)
@@ -522,7 +522,7 @@ def _draw_measuring(job: Job, draw: Callable[[], None]) -> None:
         # The label says what is counted: settings, and then the queries of an exact curve.
         counts = f"{progress.done:,} of {progress.total:,} {progress.label}"
         st.text(visible(counts) if progress.total else progress.label, width="content")
-        st.progress(min(1.0, progress.done / progress.total) if progress.total else 0.0)
+        st.progress(progress.bar_share)
         draw_cancel_button(job, f"{sweeps.SWEEP_PURPOSE}.cancel")
     draw()
 

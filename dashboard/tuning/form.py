@@ -88,6 +88,12 @@ def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
         method = _draw_blank("Decoder", [EVERY, *specs], f"{PREFIX}.method", 185, format_title)
         draw_words("to")
         objective = _draw_objective(loaded)
+    if untunable := [
+        spec.title for name, spec in methods("selector").items() if not spec.params and name != baseline_name
+    ]:
+        verb, pronoun = ("has", "it") if len(untunable) == 1 else ("have", "them")
+        names = visible(" and ".join(untunable))
+        st.caption(f"{names} {verb} no parameter to tune: “every decoder” compares {pronoun} with the others.")
     with (sentence_end := _open_line("tune-splits")):
         choose, report, halve = _draw_splits(loaded)
     fields: dict[str, Any] = {"method": method, "objective": objective}

@@ -31,6 +31,17 @@ STORED = "sweeps"
 """Section of the cache that has finished cells, one file for each corpus."""
 
 
+CURVE_PREFIX = "every "
+"""Beginning of the engine's label of an exact curve, of which each decoder has its own."""
+PARTS: tuple[tuple[str | tuple[str, ...], float], ...] = (
+    (("tuning on", "measuring on"), 0.5),
+    (CURVE_PREFIX, 0.15),
+    ("measuring the best", 0.1),
+    ("reporting on", 0.25),
+)
+"""Parts of a tuning in their order: beginnings of the engine's label, and share of the time, as on the demo."""
+
+
 @dataclass(frozen=True)
 class Splits:
     """Judged queries of a tuning: those to choose a setting on, and those to confirm it on."""
@@ -174,6 +185,35 @@ class TuningOutcome:
     documents: int  # the size of the corpus
 
 
+class TuningProgress:
+    """Progress of a tuning over its parts, so that its bar never goes back: settings, curves, best settings, report.
+
+    A part is known by the label that the engine gives it. `report` is the engine's callback; it reports to the job.
+    """
+
+    def __init__(self, job: Job, request: TuningRequest) -> None:
+        """Begin at nothing done; the request tells how many curves there will be, at most."""
+        self._job, self._share = job, 0.0
+        names = methods("selector") if request.every else [request.method]
+        self._n_curves = sum(make_selector(name).path_range is not None for name in names)
+        self._curve_labels: list[str] = []
+
+    def report(self, n_done: int, n_total: int, label: str) -> None:
+        """Report a part's steps to the job, with the share of the whole that is done."""
+        part_share = n_done / n_total if n_total else 0.0
+        number = next((number for number, (prefix, _) in enumerate(PARTS) if label.startswith(prefix)), None)
+        if number is None:
+            part_share, number = 0.0, 0
+        elif PARTS[number][0] == CURVE_PREFIX:
+            if label not in self._curve_labels:
+                self._curve_labels.append(label)
+            part_share = (len(self._curve_labels) - 1 + part_share) / max(self._n_curves, len(self._curve_labels))
+        share_before = sum(part_size for _, part_size in PARTS[:number])
+        # Parts that a goal does not need are passed over; one that comes back does not set the bar back.
+        self._share = max(self._share, share_before + PARTS[number][1] * part_share)
+        self._job.report(n_done, n_total, label, self._share)
+
+
 def find_baseline() -> str:
     """Return the name of the selector that the others are compared with: the registry's first."""
     return next(iter(methods("selector")))
@@ -207,7 +247,7 @@ def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcom
         "aspects": loaded.dataset.aspects,
         "source": request.source,
         "store": (store := Store(find_store_file(loaded))),
-        "progress": job.report,
+        "progress": TuningProgress(job, request).report,
         "stop": job.stop,
         "seen": job.collect,
     }

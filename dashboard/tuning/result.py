@@ -268,7 +268,8 @@ def _draw_chosen_forest(tuned: Tuned) -> None:
         for split_name, is_confirming, comparisons in splits:
             label = f"{name_metric(metric)} on {split_name}"
             matches = [comparison for comparison in comparisons if comparison.metric == metric]
-            rows += [ForestRow(label, tuned.chosen.method, is_confirming, comparison) for comparison in matches]
+            bound = _find_sure_share(tuned, metric, is_confirming)
+            rows += [ForestRow(label, tuned.chosen.method, is_confirming, comparison, bound) for comparison in matches]
     _draw_forest(tuned, rows, "tune.forest", "Filled: queries it was not chosen on." if tuned.comparisons else "")
 
 
@@ -277,18 +278,35 @@ def _draw_decoder_forests(tuned: Tuned) -> None:
     # The metric that was to gain comes first. A goal with one metric leaves the second column empty.
     metrics = tuned.objective.metrics[::-1]
     split_name, comparisons = _get_report_comparisons(tuned)
-    by_label = _index_candidates(tuned)
+    by_label, is_confirming = _index_candidates(tuned), tuned.test is not None
     for column, metric in zip(pair("tune-charts"), metrics, strict=False):
-        rows = [
-            ForestRow(row.name, by_label[row.label].dev.method, row.label == tuned.chosen.label, row)
-            for row in comparisons
-            if row.metric == metric
-        ]
+        rows = []
+        for row in comparisons:
+            if row.metric == metric:
+                is_chosen = row.label == tuned.chosen.label
+                bound = _find_sure_share(tuned, metric, is_confirming) if is_chosen else None
+                rows.append(ForestRow(row.name, by_label[row.label].dev.method, is_chosen, row, bound))
         with column:
             scope = f"{name_metric(metric, tuned.k)} on {visible(split_name)}"
             has_choice = any(row.difference.label == tuned.chosen.label for row in rows)
             caption = "Filled: the choice." if has_choice else budget_views.NO_CHOICE
             _draw_forest(tuned, rows, f"tune.forest.{metric}", caption, scope)
+
+
+def _find_sure_share(tuned: Tuned, metric: str, is_confirming: bool) -> float | None:
+    """Return the share of the baseline's metric that the choice surely keeps, by the verdict's one-sided bound.
+
+    None for a metric of which no share is asked, or without a bound. is_confirming: on the queries that confirm, else
+    on those it was chosen on
+    """
+    decision = tuned.decision
+    if decision is None or not tuned.objective.constrained or metric != tuned.objective.metrics[0]:
+        return None
+    choices = [option for option in (decision.sure, decision.bet, decision.nearest) if option is not None]
+    option = next((option for option in choices if option.label == tuned.chosen.label), None)
+    if option is None or option.is_left_out:
+        return None
+    return option.confirmed_low if is_confirming else option.sure_share
 
 
 def _index_candidates(tuned: Tuned) -> dict[str, Any]:
@@ -317,15 +335,15 @@ def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str
 
 
 def _describe_bars(tuned: Tuned, rows: Sequence[ForestRow]) -> str:
-    """Describe the intervals of a chart of differences, and why one may cross the line of what is confirmed."""
+    """Describe the intervals of a chart of differences, and the bound on one side that a choice has."""
     # The chart's intervals allow for all of its rows, the verdict for one setting and one direction.
     n_compared = max(row.difference.comparisons for row in rows)
     bars_text = "Bars: 95% bootstrap intervals"
     if n_compared > 1:
         bars_text += f", widened as {n_compared:,} differences are looked at (Holm)"
-    if not tuned.objective.constrained or tuned.test is None or tuned.stays:
+    if all(row.sure_share is None for row in rows):
         return f"{bars_text}."
-    return f"{bars_text}. The verdict tests the choice alone, for a loss only, so that its bar may cross the line."
+    return f"{bars_text}. Tick on one side: what the choice surely keeps (95%), by which the verdict is given."
 
 
 def _draw_report(tuned: Tuned) -> None:

@@ -69,7 +69,7 @@ def _show_progress(progress: Progress, title: str) -> None:
     if progress.seconds_left is not None and progress.seconds_left >= 1:
         parts.append(f"about {rough_duration(progress.seconds_left)} left")
     st.text(" · ".join(parts))  # not the bar's own text: it holds file names, and is Markdown
-    st.progress(min(1.0, progress.done / progress.total) if progress.total else 0.0)
+    st.progress(progress.bar_share)
 
 
 def draw_end(job: Job, failed_text: str = FAILED_TEXT, stopped_text: str = STOPPED_TEXT) -> None:

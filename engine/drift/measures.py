@@ -96,9 +96,9 @@ MEASURES: dict[str, Measure] = {
         ),
         Measure(
             "hubs",
-            "Hubs (Gini)",
-            f"How unevenly documents appear among the first {DEPTH} results: 0 = all alike, 1 = a few in every result. "
-            f"A rise of {HUB_ALARM:g} is an alarm.",
+            "Hubs: uneven results",
+            f"Gini coefficient of how often documents are among the first {DEPTH} results: 0 = all alike, 1 = a few in "
+            f"every result. A rise of {HUB_ALARM:g} is an alarm.",
             "down",
         ),
         Measure(

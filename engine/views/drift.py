@@ -104,9 +104,10 @@ def sparklines(
 ) -> tuple[Sparkline, ...]:
     """Return the measures of drift over time as small lines, whose axes show noise as noise.
 
-    An axis with an alarm goes from 0 to the alarm, so that the height tells how far trouble is. Other axes reach over
-    the values, but over MIN_AXIS_SPAN at least. unexplored: measure → its values had every round shown the best
-    document, not one drawn at random; they are drawn beside the others.
+    An axis with an alarm ends at the alarm, so that the height tells how far trouble is: that of hubs has the start in
+    its middle, that of lengths begins at 0. Other axes reach over the values, but over MIN_AXIS_SPAN at least.
+    unexplored: measure → its values had every round shown the best document, not one drawn at random; they are drawn
+    beside the others.
     """
     lines = []
     for measure_name, values in timeline(drifts).columns.items():
@@ -137,11 +138,11 @@ def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, .
 
     name: of the measure; values: one a step, None where it could not be measured
     """
-    measured_values, alarm = _drop_missing(values), None
+    measured_values, alarm, alarm_axis_low = _drop_missing(values), None, 0.0
     if name == "hubs":
         # The alarm is a rise over the value before feedback.
         start = next((measured.start for measured in drifts if measured.start is not None), measured_values[0])
-        alarm = start + HUB_ALARM
+        alarm, alarm_axis_low = start + HUB_ALARM, start - HUB_ALARM
     elif name == "longest":
         # Where vectors are not kept in the unit ball they can grow freely, so the warning comes earlier.
         is_bounded = all(measured.ball for measured in drifts)
@@ -149,7 +150,7 @@ def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, .
     # A value off the axis extends it rather than being cut.
     minimum, maximum = min(measured_values), max(measured_values)
     if alarm is not None:
-        minimum, maximum = min(minimum, 0.0), max(maximum, alarm)
+        minimum, maximum = min(minimum, alarm_axis_low), max(maximum, alarm)
     elif maximum - minimum < MIN_AXIS_SPAN:
         # All these measures lie between 0 and 1, as the axis does.
         middle = min(max((minimum + maximum) / 2, MIN_AXIS_SPAN / 2), 1 - MIN_AXIS_SPAN / 2)

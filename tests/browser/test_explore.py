@@ -61,6 +61,9 @@ def test_the_map_is_saved_keeps_its_zoom_tells_what_was_clicked_and_lists_what_i
     page.goto(server)
     settle(page)
     open_view(page, "Map")
+    drawing, tools = (page.locator(f"{PLOT} {part}").first.bounding_box() for part in (".main-svg", ".modebar"))
+    assert drawing["x"] + drawing["width"] <= tools["x"], "the tools cover nothing of the chart"
+    assert tools["height"] > tools["width"] and tools["height"] <= drawing["height"]
     for title, suffix, begins in (
         ("Download as PNG", "png", b"\x89PNG"),
         ("Download as SVG", "svg", b"<svg"),

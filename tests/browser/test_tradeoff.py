@@ -263,6 +263,21 @@ def test_the_chart_stands_just_below_the_sentences_which_no_help_hides(page, ser
     assert above() == pytest.approx(gap, abs=1), "the switch over the chart scrolls with it"
 
 
+def test_on_a_phone_no_name_crosses_a_whisker_and_no_button_is_cut(page, server):
+    open_measured_page(page, server)
+    page.set_viewport_size({"width": 390, "height": 844})
+    until(page, lambda: page.locator(".frontier-choice").all_inner_texts() == ["sure", "bet"])
+    until(page, lambda: page.locator(".frontier-frame").first.bounding_box()["width"] < 390)
+    boxes = [label.bounding_box() for label in page.locator(".frontier-choice:visible").all()]
+    strips = [strip.bounding_box() for strip in page.locator(".frontier-frame .strip:visible").all()]
+    assert len(boxes) == 2 and len(strips) >= 2
+    for box in boxes:
+        assert all(not box["x"] < strip["x"] < box["x"] + box["width"] for strip in strips)
+    for name in ("Use in Explore", "Card", "Confirm on test"):
+        box = page.get_by_role("button", name=name).first.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 390, name
+
+
 def test_a_choice_and_a_row_open_their_settings_and_the_row_widens_its_decoders_lines(page, server):
     open_measured_page(page, server)
     names = [name.split(" ", 1)[1] for _, name, _, _ in read_verdict(page)[1]]

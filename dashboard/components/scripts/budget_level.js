@@ -28,6 +28,7 @@ const MIN_WIDTH = 1, WIDTH_RANGE = 2; // as dashboard/charts/frontier.py draws t
 const EMPHASIS_PX = 2; // added to the lines of a decoder that is pointed at in a table
 const MIN_UNSEEN_CHANCE = 0.5; // as engine/evaluation/loss_model.py has it
 const ROLES = ["sure", "bet"];
+const MIN_NAMED_PX = 400; // a narrower plot has no room for the settings' names, which the page says beside it
 const LABEL_GAP_PX = 14, LABEL_PX = 18; // from a mark to its name, and the height of one
 
 // The distribution of Student's t, by Wallace's approximation of its normal score and a logistic one of the normal's.
@@ -82,6 +83,10 @@ export function takeShapes(layout) {
 function isNear(box, other) {
   const isBeside = box.left + box.width < other.left || other.left + other.width < box.left;
   return !isBeside && Math.abs(box.top - other.top) < LABEL_PX;
+}
+
+function isCrowded(frames) {
+  return frames.length > 1 || frames[0]?.width < MIN_NAMED_PX;
 }
 
 export class BudgetLevel {
@@ -197,8 +202,8 @@ export class BudgetLevel {
     this.marks.forEach((mark, i) => this.placeMark(mark, options[i], shown));
     if (!this.level) return;
     const text = this.level.label.replace("{}", `${Number(this.value.toFixed(1))}%`);
-    // In the first of several panels the full sentence would cover its curve.
-    this.slider.firstChild.textContent = frames.length > 1 ? text.split(" of ")[0] : text;
+    // In the first of several panels, and on a phone, the full sentence would cover the curve.
+    this.slider.firstChild.textContent = isCrowded(frames) ? text.split(" of ")[0] : text;
     const { low, high } = this.level;
     for (const [name, value] of Object.entries({ valuenow: this.value, valuemin: low, valuemax: high, valuetext: text }))
       this.slider.setAttribute(`aria-${name}`, value);
@@ -244,7 +249,7 @@ export class BudgetLevel {
     ring.style.top = `${y}px`;
     const isDenied = role === "sure" && this.value === this.level.denied;
     const roleName = isDenied ? "looked sure" : role;
-    const text = frames.length > 1 ? roleName : `${roleName}: ${option.name}`;
+    const text = isCrowded(frames) ? roleName : `${roleName}: ${option.name}`;
     if (label.textContent !== text) {
       label.textContent = text;
       this.widths[text] ??= label.offsetWidth;

@@ -27,9 +27,13 @@ function plotly(url) {
 
 const backdrops = new Map();
 const MAX_BACKDROPS = 4;
-const MIN_PANELS_PX = 560;
-// Until the library has come, a chart is a grey box of its height.
+const MIN_PANELS_PX = 660;
+const TOOLS_PX = 28; // right of the plot, for the upright bar of tools, which covers nothing there
+// Until the library has come, a chart is a grey box of its height. A phone has no tools, as it has no pointer.
 const STYLE = `
+@media (min-width: 641px) { .frontier-plot { margin-right: ${TOOLS_PX}px; } }
+/* At the foot, as controls of a map stand at its head. */
+.frontier-plot .modebar { inset: auto -${TOOLS_PX}px 0 auto !important; max-height: none !important; }
 .frontier-plot:empty { border-radius: 6px; background: color-mix(in srgb, var(--st-text-color, #222) 9%, transparent);
   animation: frontier-empty 1ms .2s backwards; }
 @keyframes frontier-empty { from { background: none; } }
@@ -71,7 +75,7 @@ function themed(layout, element) {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     hoverlabel: { bgcolor: ground, bordercolor: grid, align: "left", font: { family: property("--st-font", "sans-serif"), color: ink } },
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: grid, activecolor: ink },
+    modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)", color: grid, activecolor: ink },
     ...layout,
     font: { family: property("--st-font", "sans-serif"), color: ink, size: 13, ...layout.font },
   };
@@ -126,6 +130,11 @@ class Chart {
     this.sizes.observe(this.box);
   }
 
+  // The width that a reader sees of the plot, which may scroll.
+  get roomPx() {
+    return this.box.clientWidth - parseFloat(getComputedStyle(this.div).marginRight || 0);
+  }
+
   // The lines and points whose width and opacity follow the budget, with the facts from which chances are computed.
   fadingParts() {
     return [...this.div.querySelectorAll(".scatterlayer .trace")].flatMap((node) => {
@@ -142,7 +151,7 @@ class Chart {
     this.component = component;
     this.stale = true;
     const { layout } = component.data.figure, { meta } = layout;
-    if (component.data.overlay) layout.height = fitMapHeight(layout, this.box.clientWidth);
+    if (component.data.overlay) layout.height = fitMapHeight(layout, this.roomPx);
     this.div.style.height = `${layout.height}px`; // before there is a plot in it
     // Panels are not squeezed on a narrow screen: there they scroll sideways.
     this.div.style.minWidth = meta?.panels ? `${MIN_PANELS_PX}px` : "";
@@ -153,7 +162,7 @@ class Chart {
   // Heat maps have as many columns as the chart has room for, and a map has its labels at its edges.
   rearrange() {
     const { figure, overlay } = this.component?.data ?? {};
-    if (!(figure?.layout.meta?.matrices || overlay) || this.width === undefined || this.box.clientWidth === this.width) return;
+    if (!(figure?.layout.meta?.matrices || overlay) || this.width === undefined || this.roomPx === this.width) return;
     this.stale = true;
     if (!this.drawing) this.draw();
   }
@@ -182,10 +191,10 @@ class Chart {
     if (data.overlay) this.follow(layout);
     const pale = /^#[0-9a-f]{6}$/i.test(ground) ? `${ground}bf` : "rgba(0,0,0,0)";
     for (const label of layout.annotations ?? []) if (/label$/.test(label.name ?? "")) label.bgcolor = pale;
-    this.traces = [...below, ...fitHoverTexts(data.figure.data, this.box.clientWidth)];
+    this.traces = [...below, ...fitHoverTexts(data.figure.data, this.roomPx)];
     this.overlaid = takeShapes(layout);
     this.fit(layout);
-    this.width = this.box.clientWidth;
+    this.width = this.roomPx;
     if (layout.meta?.matrices) {
       arrangeMatrices(layout, this.width);
       this.div.style.height = `${layout.height}px`;
@@ -222,7 +231,7 @@ class Chart {
   // A map follows its sets until somebody zooms. Plotly keeps a zoom as long as it receives the same ranges.
   follow(layout) {
     if (this.zoomedIn !== layout.uirevision)
-      this.ranges = [this.component.data.overlay.isUnlabelled ? layout.xaxis.range : withGutters(layout.xaxis.range, this.box.clientWidth), layout.yaxis.range];
+      this.ranges = [this.component.data.overlay.isUnlabelled ? layout.xaxis.range : withGutters(layout.xaxis.range, this.roomPx), layout.yaxis.range];
     [layout.xaxis.range, layout.yaxis.range] = this.ranges;
   }
 
@@ -253,7 +262,8 @@ class Chart {
       const figureJson = JSON.stringify(figure()).replaceAll("<", "\\u003c");
       const title = name().replace(/[^\w .-]/g, "_");
       save(
-        `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title></head>` +
+        `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title>` +
+          `<style>#chart { margin-right: ${TOOLS_PX}px; } .modebar { right: -${TOOLS_PX}px !important; }</style></head>` +
           `<body style="margin:0;background:${this.ground}"><div id="chart"></div><script>${source}</script>` +
           `<script>Plotly.newPlot("chart", {...${figureJson}, config: {displaylogo: false, responsive: true}})</script>` +
           "</body></html>",

@@ -1,8 +1,17 @@
 """Bars of queries, and the dot plot of groups: what is drawn, in which order, what is grey."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from dashboard.charts.differences import MIN_GROUP_QUERIES, plot_strata, plot_wins
+from dashboard.charts.differences import (
+    MIN_GROUP_QUERIES,
+    SURE_END_NAME,
+    ForestRow,
+    plot_forest,
+    plot_strata,
+    plot_wins,
+)
 from dashboard.charts.palette import GREY, method_style
 from engine.evaluation.paired import QueryDifference
 from engine.evaluation.stratification import Stratum
@@ -50,3 +59,16 @@ def test_a_row_a_decoder_and_a_panel_a_group_small_ones_grey():
     assert grey == {True} and all(t.marker.color != GREY[0] for t in figure.data if t.xaxis == "x")
     assert [a.text for a in figure.layout.annotations] == ["1<br>50 queries", f"2–9<br>{MIN_GROUP_QUERIES - 1} queries"]
     assert figure.data[0].error_x.array[0] == pytest.approx(0.1)
+
+
+def test_a_bound_on_one_side_is_a_tick_and_no_interval():
+    facts = {"metric": "recall", "difference": -0.02, "baseline_mean": 0.5, "low": -0.1, "high": 0.06, "queries": 40}
+    comparison = SimpleNamespace(baseline="Top-k", **facts)
+    rows = [ForestRow("recall on test", "mmr", True, comparison, 0.93), ForestRow("on dev", "mmr", False, comparison)]
+    figure = plot_forest(rows, {"recall": 0.95}, is_dark=False)
+    (bound,) = [trace for trace in figure.data if trace.name == SURE_END_NAME]
+    assert list(bound.x) == pytest.approx([-4.0, -7.0]) and list(bound.y) == [0, 0]
+    assert list(bound.marker.symbol) == ["circle", "line-ns"], "the tick stands at the bound alone"
+    sided, interval = [trace for trace in figure.data if trace.mode == "markers"]
+    assert sided.error_x.visible is False and "surely −7.0% or more (95%, one-sided)" in sided.hovertext
+    assert list(interval.error_x.array) == pytest.approx([16.0]) and "95% CI −20.0% to +12.0%" in interval.hovertext

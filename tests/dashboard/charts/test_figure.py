@@ -107,6 +107,7 @@ def test_decoders_colours_are_told_apart_by_colour_blind_people_too(sight, is_da
     ("low", "high", "alarm", "expected"),
     [
         (0.0, 0.776, 0.776, ("0", "0.776")),
+        (0.716, 0.776, 0.776, ("0.716", "0.776")),
         (0.0, 0.01, None, ("0", "0.005", "0.01")),
         (0.353, 0.363, None, ("0.355", "0.36")),
         (0.303, 0.55, None, ("0.4", "0.5")),
@@ -129,6 +130,8 @@ def test_sparklines_have_fixed_axes_their_alarm_and_grey_noise():
         assert change in said and ("color:" in said) == grey
         assert [line.y0 for line in figure.layout.shapes if line.y0 == line.y1] == [0.773]
         assert {line.x0 for line in figure.layout.shapes if line.x0 == line.x1} == {(0, 5, 10)[place]}
+    titles = [figure.layout[f"xaxis{number}"].title.text for number in ("", 2)]
+    assert titles == ["Rounds of feedback"] * 2
     unmeasured = plot_sparklines([churn], [0, 5, 10], 0, "round", dark=False).layout.annotations[0].text
     assert "<b>–</b><" in unmeasured, "no comma where there is no change yet"
     assert len(set(figure.data[0].marker.color)) == 2 and len(set(figure.data[1].marker.color)) == 1

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -50,6 +51,7 @@ from engine.evaluation.decide import estimate_options
 from engine.evaluation.decision import SURE_CHANCE
 from engine.evaluation.frontier import frontier, select_best_per_method
 from engine.evaluation.loss_model import LossEstimate
+from engine.wording import signed
 from support.sweeps import toy
 
 METHODS = ("top_k", "mmr", "nnn", "vrsd")
@@ -480,9 +482,19 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart
     )
     assert widths == main_chart_widths and len(set(widths)) > 10
     assert panels.layout.meta["level"] == main_chart.layout.meta["level"], "the budget can be dragged in panels too"
-    assert panels.layout.meta["panels"] == list(METHODS[1:])
+    estimates, names = estimated_chart.estimates, panels.layout.meta["panels"]
+    best = [
+        estimates.build_option(position, estimated_chart.share)
+        for position in estimates.find_best_positions(estimated_chart.share)
+    ]
+    assert names == [option.decoder.select.spec.name for option in best] and set(names) == set(METHODS[1:])
+    for option, title in zip(best, panels.layout.annotations, strict=False):
+        certainty = "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
+        assert re.sub("</?b>", "", title.text).endswith(f" {signed(100 * option.gain, 0)}%, {certainty}")
+    dots = [(t.xaxis, tuple(t.y)) for t in panels.data if t.mode == "markers"]
+    assert len({axis for axis, _ in dots}) == len(dots) == len(names), "no other decoder's points in a panel"
     ring = read_shapes(panels)["sure ring"]
-    number = list(METHODS[1:]).index(estimated_chart.decision.sure.decoder.select.spec.name)
+    number = names.index(estimated_chart.decision.sure.decoder.select.spec.name)
     refs = tuple(f"{axis}{number + 1 if number else ''}" for axis in "xy")
     assert (ring.xref, ring.yref) == refs, "in its decoder's panel"
     frame, titles = read_shapes(panels)["chosen"], panels.layout.annotations[: len(METHODS) - 1]

@@ -1,8 +1,10 @@
 """Share → Live page: the open query and others as a file, made by a job of the session."""
 
+import threading
 from dataclasses import replace
 
 import engine
+from dashboard.services import jobs
 from dashboard.services.source import Source
 from dashboard.session.query import SIMILAR, corpus_key
 from dashboard.sharing.dialogs import LIVE
@@ -13,7 +15,21 @@ from support.live_pages import Parts
 
 
 def read_page_data(app):
-    return Parts(pages.job_of(app, LIVE_PURPOSE).result.decode()).data
+    job = pages.job_of(app, LIVE_PURPOSE)
+    job.join(pages.PATIENCE)
+    return Parts(job.result.decode()).data
+
+
+def test_the_page_behind_the_dialog_is_drawn_while_its_job_is_queued(monkeypatch):
+    app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "split": "dev"})
+    monkeypatch.setattr(jobs, "_JOB_SLOTS", threading.BoundedSemaphore(1))
+    with jobs._JOB_SLOTS:
+        pages.choose_from_menu(app, LIVE)
+        job = pages.job_of(app, LIVE_PURPOSE)
+        assert job.queued and job.is_active, "the page is drawn to its end, and the job waits"
+        assert pages.run(app).number_input(key=LIVE_COUNT_KEY).value == 20, "a page that is drawn anew keeps the dialog"
+    job.join(pages.PATIENCE)
+    assert job.result is not None
 
 
 def test_the_open_query_comes_first_and_the_number_of_others_is_chosen(demo):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from engine.evaluation.tuning.tune import build_families
 from support.pages import draw_page, load, screen
 
 
@@ -47,3 +48,13 @@ def test_a_study_is_run_again_at_once():
     app = screen("tune", **{"tune.method": "mmr", "tune.most": 5, "tune.again": True})
     assert "tune.again" not in app.session_state and "mmr" in str(app.session_state["jobs"]["tune"].key.request)
     app.session_state["jobs"]["tune"].cancel()
+
+
+def test_a_decoder_without_parameters_is_named_with_the_choice_that_compares_it():
+    load()
+    app = draw_page(form_again)
+    (sentence,) = [line.value for line in app.caption if "no parameter to tune" in line.value]
+    assert sentence.startswith("VRSD has no parameter") and "“every decoder” compares it" in sentence
+    (decoders,) = [box for box in app.selectbox if box.label == "Decoder"]
+    assert decoders.options[0] == "every decoder" and not any("VRSD" in option for option in decoders.options)
+    assert "vrsd" in [family.settings.spec.name for family in build_families()]

@@ -261,7 +261,8 @@ def test_axes_of_sparklines_do_not_follow_noise(found):
     (alone,) = views.share_axes([lines["median"]])
     assert (alone.low, alone.high) == (lines["median"].low, lines["median"].high), "of those that are drawn"
     start = drifts[0].start
-    assert lines["hubs"].alarm == pytest.approx(start + 0.03) and lines["hubs"].low == 0.0
+    assert lines["hubs"].alarm == pytest.approx(start + 0.03) and lines["longest"].low == 0.0
+    assert lines["hubs"].low == pytest.approx(min(start - 0.03, *list_values(lines["hubs"])))
     wide = views.sparklines(drifts, {"success": [0.0] * len(drifts)})
     assert {line.measure.name: line.low for line in wide}["success"] == 0.0, "both lines fit the axis"
     value, change, noise = lines["churn"].value_and_change(len(drifts) - 1)
