@@ -15,6 +15,7 @@ from dashboard.widgets import vote_buttons
 from engine.progress import shorten
 from engine.values import replace_surrogates
 from engine.views.decision import Why, describe_reasons, explain_document, find_ranks
+from engine.views.names import format_heading
 from engine.wording import decimal, visible
 
 PANEL_CSS = """<style>
@@ -133,11 +134,8 @@ def _format_relevance(
 
 
 def draw_heading(loaded: Loaded, row_index: int) -> None:
-    """Draw a document's title and id, on one line."""
-    corpus = loaded.space.corpus
-    title, doc_id = visible(corpus.titles[row_index]), visible(corpus.ids[row_index])
-    heading = doc_id if title in ("", doc_id) else f"{title} · {doc_id}"
-    st.text(shorten(heading, 80))
+    """Draw a document's name and id, on one line."""
+    st.text(format_heading(loaded.space.corpus, row_index))
 
 
 def get_body(loaded: Loaded, row_index: int) -> str:

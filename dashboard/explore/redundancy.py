@@ -115,8 +115,7 @@ def _draw_set(loaded: Loaded, question: Question, name: str, answer: Answer, red
     if not redundancy.pairs:
         return
     draw_method_heading(answer.stage.spec.name, answer.title)
-    nearest = redundancy.nearest
-    names = [title or doc_id for title, doc_id in zip(redundancy.titles, redundancy.ids, strict=True)]
+    nearest, names = redundancy.nearest, redundancy.names
     # The first document has none above it.
     cosines, above = [], []
     for row_index, nearest_row in enumerate(nearest):
