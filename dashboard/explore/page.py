@@ -250,7 +250,7 @@ def draw_tiles(
         if loaded.reach is None:
             st.session_state[decoders.VIEW_KEY] = view_names.CHECK_UP
 
-    handlers = {
+    handlers: dict[str, Callable[[Any], None]] = {
         "committed": partial(_commit_sliders, sliders),
         "position": partial(_open_query, loaded),
         "stepped": open_check_up,
