@@ -35,6 +35,10 @@ PANEL_CSS = """<style>
 MAX_CHARACTERS = 20_000
 """Largest number of characters of a document's text that is shown."""
 PANEL_KEY = "reading"
+SCORE_HELP = (
+    "Score when picked: the decoder's own score of this document beside those picked before it. It differs from the "
+    "relevance, which is the document's alone, and changes with the decoder's setting and set."
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,8 @@ def _draw_reason(answer: Answer, explanation: Why) -> None:
     if answer.relevance is not None and explanation.relevance is not None:
         scorer_title = decoders.last_scorer(answer.decoder).spec.title
         details.append(f"{scorer_title} {decimal(explanation.relevance)}, rank {explanation.place:,}")
-    st.text(visible("\n".join([*lines, " · ".join(details)]).strip()))
+    why_help = None if explanation.score is None else SCORE_HELP
+    st.text(visible("\n".join([*lines, " · ".join(details)]).strip()), help=why_help)
 
 
 def _format_relevance(
