@@ -36,9 +36,9 @@ from engine.space import Space
 from engine.stages import methods
 from engine.values import Qrels, Ranking
 from engine.views.drift import share_axes, sparklines
+from engine.views.names import name_document
 from engine.views.redundancy import redundancy as measure_redundancy
 from engine.views.sets import weight_lines
-from engine.wording import visible
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -131,9 +131,7 @@ def map(
     """
     placed = build_layout(space) if layout is None else layout
     positions = dict(zip(placed.rows.tolist(), placed.points, strict=True))
-    texts = [space.corpus.titles[row] or space.corpus.texts[row][:80] or space.corpus.ids[row] for row in positions]
-    # Titles come from files and may hold control characters.
-    names = dict(zip(positions, (visible(text) for text in texts), strict=True))
+    names = {row: name_document(space.corpus, row) for row in positions}
     figure = plot_backdrop(placed.points, list(names), list(names.values()), dark, estimate_density(placed.points))
     sets = []
     for selector, ranking in (rankings or {}).items():

@@ -75,8 +75,7 @@ def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str
     # A document's similarity with itself would dominate the colours.
     np.fill_diagonal(values, None)
     ranks, cell_gap = np.arange(1, n_documents + 1), int(n_documents <= MAX_SEPARATED_RANKS)
-    titles = zip(redundancy.titles, redundancy.ids, strict=True)
-    names = [f"#{rank} {escape(title or doc_id, 32)}" for rank, (title, doc_id) in enumerate(titles, 1)]
+    names = [f"#{rank} {escape(name, 32)}" for rank, name in enumerate(redundancy.names, 1)]
     pair_ids, hover_texts = [], []
     cell_values = similarity[cell_rows, cell_columns].tolist()
     for first, second, value in zip(cell_rows.tolist(), cell_columns.tolist(), cell_values, strict=True):

@@ -114,7 +114,7 @@ def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], min_l1: floa
         return
     # λ₁ falls along the path, and `interp` needs it rising.
     starts = [float(np.interp(min_l1, line.l1[::-1], line.weight[::-1], right=0.0)) for line in labelled]
-    names = _shorten_names(list(map(_name_document, labelled)))
+    names = _shorten_names([line.name for line in labelled])
     for weight_line, name, start, height in zip(labelled, names, starts, spread_names(starts, axis_range), strict=True):
         tick = " ✓" if weight_line.relevant else ""
         position = {"x": 0, "xref": "paper", "y": height, "xanchor": "right", "xshift": -LEADER_PX, "showarrow": False}
@@ -136,11 +136,6 @@ def _shorten_names(names: Sequence[str]) -> list[str]:
     return [escape(name[prefix_length:], MAX_NAME_LENGTH) for name in names]
 
 
-def _name_document(weight_line: WeightLine) -> str:
-    """Return a document's title, or its id where it has none."""
-    return weight_line.title or weight_line.id
-
-
 def _line_label(weight_line: WeightLine) -> str:
-    """Return a document's title or id, with a tick if it is relevant."""
-    return escape(_name_document(weight_line)) + (" ✓" if weight_line.relevant else "")
+    """Return a document's name, with a tick if it is relevant."""
+    return escape(weight_line.name) + (" ✓" if weight_line.relevant else "")

@@ -14,11 +14,12 @@ from dashboard.session import decoders
 from dashboard.session.answers import Answer, compute_answer
 from dashboard.session.query import Question
 from dashboard.widgets import confirm, vote_buttons
-from dashboard.widgets.map import MAP_WAYS, build_backdrop, get_map, name_document, place_query
+from dashboard.widgets.map import MAP_WAYS, build_backdrop, get_map, place_query
 from engine.feedback.policy import VoteKind
 from engine.maps.layout import find_positions
 from engine.progress import shorten
 from engine.stages import methods
+from engine.views.names import name_document
 from engine.wording import visible
 
 N_RESULTS = 3
@@ -59,7 +60,7 @@ def draw_ballot(loaded: Loaded, question: Question, is_offer: bool = False) -> N
         st.html(BALLOT_CSS)
         for rank, (row, score, score_now) in enumerate(zip(first_rows, scores, scores_now, strict=True), 1):
             then, now = f"{score:.3f}", f"{score_now:.3f}"
-            name = shorten(name_document(loaded, row), MAX_NAME_LENGTH)
+            name = shorten(name_document(loaded.space.corpus, row), MAX_NAME_LENGTH)
             with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
                 # The score below the name leaves a phone room for the buttons.
                 with st.container(width="stretch", gap=None):
@@ -101,7 +102,7 @@ def _draw_results_map(loaded: Loaded, question: Question) -> None:
     no_arrows: dict[str, list[float]] = {name: [] for name in ("row", "x0", "y0", "x1", "y1")}
     figure = build_arrows(no_arrows, [], layout.points, place_query(loaded.space, question, layout), dark)
     positions = np.asarray(find_positions(layout, loaded.space, rows), dtype=float)
-    marks = Marks(positions, list(map(str, rows)), list(map(partial(name_document, loaded), rows)))
+    marks = Marks(positions, list(map(str, rows)), list(map(partial(name_document, loaded.space.corpus), rows)))
     figure["data"] += build_set_traces([(answer.name, answer.title, marks)], None, None, dark)
     figure["layout"]["uirevision"] = layout.digest
     # The key of the map with arrows: after the first vote it is the same chart, zoomed as it was.

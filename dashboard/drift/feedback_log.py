@@ -311,7 +311,7 @@ def _draw_comparison(history: DriftHistory, first: int, second: int) -> None:
     st.text(f"Votes only in the second: {n_added:,}; only in the first: {n_removed:,}.")
     document_column, query_column = pair("drift-between")
     with document_column:
-        movers.draw_documents(f"drift.between.{first}.{second}", difference.movers)
+        movers.draw_documents(history.loaded.space.corpus, f"drift.between.{first}.{second}", difference.movers)
     with query_column:
         table = f"drift.between.queries.{first}.{second}"
         movers.draw_queries(history, table, lambda: difference.queries, ", from the first to the second")

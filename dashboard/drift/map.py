@@ -36,7 +36,6 @@ from dashboard.widgets.map import (
     describe_map,
     get_map,
     name_clusters,
-    name_document,
     place_query,
 )
 from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics
@@ -44,6 +43,7 @@ from engine.maps import layout as maps
 from engine.progress import counted, shorten
 from engine.values import replace_surrogates
 from engine.views.drift_map import DriftComparison, Trajectories, compare_encoders_drift, trajectories
+from engine.views.names import format_heading, name_document
 from engine.wording import decimal, visible
 
 WAY_KEY, LONGER_KEY = "drift.map.way", "drift.map.longer"
@@ -176,7 +176,7 @@ def _draw_arrows(
     queries_by_row = find_queries(history, step, [int(row) for row in arrows["row"]])
     # A line break stands between the lines, and in none of them.
     hover_texts = [
-        "\n".join((" ".join(name_document(loaded, row).split()), *lines)) for row, lines in queries_by_row.items()
+        "\n".join((name_document(loaded.space.corpus, row), *lines)) for row, lines in queries_by_row.items()
     ]
     query = None if question is None else place_query(history.space, question, layout)
     figure = build_arrows(arrows, hover_texts, layout.points, query, is_dark())
@@ -237,7 +237,7 @@ def _draw_document(loaded: Loaded, paths: Trajectories, selection: Picked) -> No
         return
     corpus = loaded.space.corpus
     with jobs.limit_page_computations(), st.container(border=True, height=200, gap="xxsmall"):
-        st.text(visible(corpus.ids[row_index]))
+        st.text(format_heading(corpus, row_index))
         if row_index in paths.rows:
             st.text(f"moved by {paths.distance[paths.rows == row_index][0]:.3f} at the last step")
         st.text(replace_surrogates(corpus.passages[row_index]) or "(no text)")
@@ -290,7 +290,7 @@ def draw_both(history: DriftHistory) -> None:
 
     comparison = get_or_compute(DRIFT_MEMO, ("two encoders", history.key, outcome.key, layout.digest), compare)
     first_name, _ = corpora.format_variant_names([history.loaded, variant])
-    document_names = [name_document(history.loaded, int(row)) for row in comparison.rows]
+    document_names = [name_document(history.loaded.space.corpus, int(row)) for row in comparison.rows]
     # Numbers of the encoders in the comparison: 0 is the history's own, 1 the one chosen here.
     dark = is_dark()
     figure = build_arrows(comparison.arrows(0), document_names, layout.points, None, dark, 0, first_name)

@@ -18,9 +18,10 @@ from dashboard.widgets.tables import CLICKABLE, draw_columns, draw_set, find_cli
 from engine.decoder import Decoder
 from engine.errors import FrontierError
 from engine.progress import shorten
-from engine.values import Embeddings
+from engine.values import Corpus, Embeddings
 from engine.views.drift import ChangedQuery, Moved, ThenNow, find_changed_queries, movers, then_and_now
-from engine.wording import decimal, percent, signed, visible
+from engine.views.names import format_heading
+from engine.wording import decimal, percent, signed
 
 READ_KEY, ASKED_KEY = "drift.read", "drift.posed"
 """Session keys: the open document, and that the session's query was just set."""
@@ -39,7 +40,7 @@ def draw_movers(history: DriftHistory) -> None:
     document_column, query_column = pair("drift-movers")
     with document_column:
         rows = None if drift is None else movers(drift, history.space, history.vectors(step))
-        draw_documents(f"drift.movers.{history.key[:12]}.{step}", rows)
+        draw_documents(history.loaded.space.corpus, f"drift.movers.{history.key[:12]}.{step}", rows)
         if rows is not None:
             st.caption("Distance: beyond the shift common to all. Click a row to read the document.")
     with query_column:
@@ -52,7 +53,7 @@ def draw_movers(history: DriftHistory) -> None:
         draw_queries(history, f"drift.changed.{history.key[:12]}.{step}", get_changed)
 
 
-def draw_documents(key: str, rows: Sequence[Moved] | None) -> None:
+def draw_documents(corpus: Corpus, key: str, rows: Sequence[Moved] | None) -> None:
     """Draw a table of documents that feedback has moved, and the text of the clicked one below it.
 
     key: of the table; rows: the documents, None if this step is not measured yet
@@ -66,7 +67,7 @@ def draw_documents(key: str, rows: Sequence[Moved] | None) -> None:
         return
     event = draw_columns(
         {
-            "Document": ([row.title or row.id for row in rows], text_column(150)),
+            "Document": ([row.name for row in rows], text_column(150)),
             "Text": ([row.text[:200] for row in rows], text_column(210)),
             "Distance": ([row.distance for row in rows], number_column("%.3f", 72)),
             "Length": ([r.length for r in rows], number_column("%.3f", 64, "Of its vector now; 1 at the start")),
@@ -83,8 +84,7 @@ def draw_documents(key: str, rows: Sequence[Moved] | None) -> None:
     document = next((moved for moved in rows if table_key == key and moved.row == row), None)
     if document is not None:
         with st.container(border=True, height=150, gap="xxsmall"):
-            name = document.id if document.title in ("", document.id) else f"{document.title} · {document.id}"
-            st.text(visible(name))
+            st.text(format_heading(corpus, document.row))
             st.text(document.text[:20_000] or "(no text)")
 
 

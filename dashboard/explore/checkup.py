@@ -22,7 +22,6 @@ from dashboard.session.query import LABELLED, MAX_LISTED_QUERIES, SIMILAR, Quest
 from dashboard.session.view_names import RESULTS
 from dashboard.widgets import confirm
 from dashboard.widgets.job_panel import JobPanel
-from dashboard.widgets.map import name_document
 from engine.decoder import Decoder
 from engine.errors import ParamError
 from engine.evaluation.studies.check_up import CheckUp, check_up
@@ -31,6 +30,7 @@ from engine.params import Param, values_of
 from engine.stages import methods
 from engine.values import Embeddings, Queries, digest_of
 from engine.views.check_up import brief_headline, describe_threshold, headline
+from engine.views.names import name_document
 from engine.views.topic import find_topic_floor
 from engine.views.wall import TopicBounds, WallRequest, build_wall_requests, pack_costs, pack_redundancy
 from engine.wording import visible
@@ -323,7 +323,7 @@ def _run_check_up(loaded: Loaded, vectors: Embeddings | None, set_size: int, dep
     if queries is None or vectors is None:
         (variant,) = build_document_variants([loaded.space], MAX_DOCUMENTS)
         vectors, position = variant.queries, loaded.space.corpus.position
-        texts = tuple(name_document(loaded, position[doc_id]) for doc_id in vectors.ids)
+        texts = tuple(name_document(loaded.space.corpus, position[doc_id]) for doc_id in vectors.ids)
     else:
         texts = queries.texts
     baseline = decoders.follow_self_rule(decoders.make_baseline(depth))

@@ -15,6 +15,7 @@ from dashboard.widgets import vote_buttons
 from engine.progress import shorten
 from engine.values import replace_surrogates
 from engine.views.decision import Why, describe_reasons, explain_document, find_ranks
+from engine.views.names import format_heading
 from engine.wording import decimal, visible
 
 PANEL_CSS = """<style>
@@ -34,6 +35,10 @@ PANEL_CSS = """<style>
 MAX_CHARACTERS = 20_000
 """Largest number of characters of a document's text that is shown."""
 PANEL_KEY = "reading"
+SCORE_HELP = (
+    "Score when picked: the decoder's own score of this document beside those picked before it. It differs from the "
+    "relevance, which is the document's alone, and changes with the decoder's setting and set."
+)
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,8 @@ def _draw_reason(answer: Answer, explanation: Why) -> None:
     if answer.relevance is not None and explanation.relevance is not None:
         scorer_title = decoders.last_scorer(answer.decoder).spec.title
         details.append(f"{scorer_title} {decimal(explanation.relevance)}, rank {explanation.place:,}")
-    st.text(visible("\n".join([*lines, " · ".join(details)]).strip()))
+    why_help = None if explanation.score is None else SCORE_HELP
+    st.text(visible("\n".join([*lines, " · ".join(details)]).strip()), help=why_help)
 
 
 def _format_relevance(
@@ -133,11 +139,8 @@ def _format_relevance(
 
 
 def draw_heading(loaded: Loaded, row_index: int) -> None:
-    """Draw a document's title and id, on one line."""
-    corpus = loaded.space.corpus
-    title, doc_id = visible(corpus.titles[row_index]), visible(corpus.ids[row_index])
-    heading = doc_id if title in ("", doc_id) else f"{title} · {doc_id}"
-    st.text(shorten(heading, 80))
+    """Draw a document's name and id, on one line."""
+    st.text(format_heading(loaded.space.corpus, row_index))
 
 
 def get_body(loaded: Loaded, row_index: int) -> str:

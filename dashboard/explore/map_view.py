@@ -32,7 +32,6 @@ from dashboard.widgets.map import (
     get_map,
     move_documents,
     name_clusters,
-    name_document,
     place_query,
     query_digest,
 )
@@ -42,7 +41,7 @@ from engine.maps import layout as maps
 from engine.progress import counted
 from engine.values import replace_surrogates
 from engine.views.colouring import Groups, colouring
-from engine.wording import visible
+from engine.views.names import format_heading, name_document
 
 WAY_KEY, HOVER_KEY, COLOUR_KEY, WHOLE_KEY = "map.way", "map.hover", "map.colour", "map.whole"
 CORPUS_COLOUR_KEY = "map.corpus.colour"
@@ -157,7 +156,7 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
     def marks(rows: list[int]) -> Marks:
         """Return the documents of these rows with their places and titles, to be highlighted."""
         xy = np.array(list(map(places.__getitem__, rows)), dtype=float).reshape(-1, 2)
-        return Marks(xy, list(map(str, rows)), [name_document(loaded, row_index) for row_index in rows])
+        return Marks(xy, list(map(str, rows)), [name_document(corpus, row_index) for row_index in rows])
 
     # Either the full corpus is visible, or the map is zoomed to what was retrieved.
     shows_corpus = bool(st.session_state.get(WHOLE_KEY))
@@ -183,7 +182,7 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
                 "place": query.tolist(),
                 "sets": overlay_sets,
                 "relevant": relevant,
-                "places": {str(row): [*places[row].tolist(), name_document(loaded, row)] for row in unmapped},
+                "places": {str(row): [*places[row].tolist(), name_document(corpus, row)] for row in unmapped},
                 **name_clusters(chart),
             },
             build_set_traces(traces, query, marks(relevant) if relevant else None, dark),
@@ -274,13 +273,13 @@ def _draw_selection(loaded: Loaded, selection: Picked) -> None:
         return
     corpus = loaded.space.corpus
     with st.container(border=True, height=170, gap="xxsmall"):
-        st.text(visible(corpus.ids[row]))
+        st.text(format_heading(corpus, row))
         st.text(replace_surrogates(corpus.passages[row]) or "(no text)")
     neighbours = _find_neighbours(loaded, row)
     st.caption(f"The {len(neighbours)} nearest in the embedding space")
     names, similarities = [], []
     for neighbour, similarity in neighbours:
-        names.append(name_document(loaded, neighbour))
+        names.append(name_document(loaded.space.corpus, neighbour))
         similarities.append(similarity)
     columns = {"Document": (names, None), "Cosine": (similarities, number_column("%.3f", 80))}
     draw_columns(columns, height=330)
@@ -295,7 +294,7 @@ def _list_documents(loaded: Loaded, rows: list[int]) -> None:
     doc_ids, names, texts = [], [], []
     for row_index in rows:
         doc_ids.append(replace_surrogates(corpus.ids[row_index]))
-        names.append(name_document(loaded, row_index))
+        names.append(name_document(loaded.space.corpus, row_index))
         texts.append(replace_surrogates(corpus.passages[row_index]))
     table = pd.DataFrame({"id": doc_ids, "Document": names})
     draw_table(table.head(MAX_LASSO_ROWS), height=min(400, 38 + 35 * len(table)))

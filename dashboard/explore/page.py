@@ -1,6 +1,6 @@
 """The Explore page: tiles with sliders, and a view of the decoders' sets."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from dashboard.services.source import Loaded
 from dashboard.session import decoders, link, view_names
 from dashboard.session.answers import Answer, build_slider_requests, compute_answer, find_floor
 from dashboard.session.parameters import param_key, resolve_form
-from dashboard.session.query import Question, query_key, step_query
+from dashboard.session.query import Question, find_position, query_key, select_position
 from dashboard.widgets import confirm, scorers
 from dashboard.widgets.basics import reserve_place, show_failure
 from dashboard.widgets.choices import choose
@@ -233,6 +233,7 @@ def draw_tiles(
     floor = find_floor(loaded, question)
     data = tile_data.build_tiles(query_key(loaded, question), question.k, n_relevant, tiles, base=base, floor=floor)
     data["serial"] = st.session_state.get(SERIAL_KEY, 0)
+    data["position"] = find_position(loaded)
     # The browser writes it: otherwise each tried value would be an entry of its history.
     data["address"] = link.preview_address(loaded) if is_released else None
     data["hasWall"] = loaded.reach is None
@@ -243,15 +244,26 @@ def draw_tiles(
         is_worst = check_up is not None and check_up.worst_id in (question.id, question.document)
         data["headline"] = check_up.open_headlines if check_up is not None and is_worst else None
 
-    def step_to(direction: int) -> None:
-        """Go to the next or previous query; direction 0 opens the check-up of all queries."""
+    def open_check_up(_: int) -> None:
+        """Open the check-up of all queries."""
         # Documents of a vector engine are not here to be compared, so there is no check-up of them.
-        if direction:
-            confirm.take_step(lambda: step_query(loaded, direction))
-        elif loaded.reach is None:
+        if loaded.reach is None:
             st.session_state[decoders.VIEW_KEY] = view_names.CHECK_UP
 
-    vendor.draw_view("tiles", TILES_KEY, data, {"committed": partial(_commit_sliders, sliders), "stepped": step_to})
+    handlers: dict[str, Callable[[Any], None]] = {
+        "committed": partial(_commit_sliders, sliders),
+        "position": partial(_open_query, loaded),
+        "stepped": open_check_up,
+    }
+    vendor.draw_view("tiles", TILES_KEY, data, handlers)
+
+
+def _open_query(loaded: Loaded, message: Sequence[int]) -> None:
+    """Go to the labelled query at a position; for a callback.
+
+    message: the position, beyond either end of the list too, and a number by which two messages differ
+    """
+    confirm.take_step(lambda: select_position(loaded, int(message[0])))
 
 
 def _build_tile(

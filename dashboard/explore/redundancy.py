@@ -35,6 +35,8 @@ PAIR_CSS = """<style>@media (max-width: 640px) {
 MAX_SET_ROWS, MAX_COMPARED = 12, 60
 MAX_SETS, MAX_TABLES = 4, 3
 """Sets, and tables of them, that fit side by side at 1440 pixels with the baseline's; more are in further rows."""
+MAX_BESIDE_PAIR = 2
+"""Heat maps that have room for the open pair beside them."""
 PAIR_KEY, SETS_KEY = "redundancy.pair", "redundancy.beside"
 
 
@@ -83,7 +85,11 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
     if not heat_maps:
         st.info("Fewer than two documents in every set: there is nothing to compare.")
         return
-    picked = live_plot.plot(plot_redundancy(heat_maps, live_plot.is_dark()), "redundancy.map", file="redundancy")
+    # One or two heat maps leave a third of a wide page empty, which has the open pair then.
+    is_beside = len(heat_maps) <= MAX_BESIDE_PAIR
+    chart_column, pair_column = st.columns([8, 5], gap="medium") if is_beside else (st.container(), None)
+    with chart_column:
+        picked = live_plot.plot(plot_redundancy(heat_maps, live_plot.is_dark()), "redundancy.map", file="redundancy")
     _open_clicked(loaded, question, picked)
     threshold = next(iter(sets.values())).threshold
     st.caption(f"Above each: near-duplicate pairs (cosine of {threshold:.2f} or more) of all pairs of the set.")
@@ -93,7 +99,7 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
     # Heat maps of more documents are illegible, and quadratic in size.
     if question.k > MAX_COMPARED:
         st.caption(f"The first {MAX_COMPARED} documents of each set.")
-    panel = st.container()
+    panel = st.container() if pair_column is None else pair_column
     names = list(sets)
     # The bars beside the ranked lists say as much at a glance.
     with st.expander("The nearest document above each"):
@@ -104,7 +110,7 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
                 with column:
                     _draw_set(loaded, question, name, answers[name], sets[name])
     with panel:
-        _draw_pair(loaded, question, answers, sets)
+        _draw_pair(loaded, question, answers, sets, is_beside)
 
 
 def _draw_set(loaded: Loaded, question: Question, name: str, answer: Answer, redundancy: Redundancy) -> None:
@@ -115,8 +121,7 @@ def _draw_set(loaded: Loaded, question: Question, name: str, answer: Answer, red
     if not redundancy.pairs:
         return
     draw_method_heading(answer.stage.spec.name, answer.title)
-    nearest = redundancy.nearest
-    names = [title or doc_id for title, doc_id in zip(redundancy.titles, redundancy.ids, strict=True)]
+    nearest, names = redundancy.nearest, redundancy.names
     # The first document has none above it.
     cosines, above = [], []
     for row_index, nearest_row in enumerate(nearest):
@@ -172,16 +177,22 @@ def _get_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redundancy]
 
 
 def _draw_pair(
-    loaded: Loaded, question: Question, answers: Mapping[str, Answer], sets: Mapping[str, Redundancy]
+    loaded: Loaded, question: Question, answers: Mapping[str, Answer], sets: Mapping[str, Redundancy], is_beside: bool
 ) -> None:
-    """Draw two documents side by side, how similar they are, and their ranks in every decoder's set."""
+    """Draw two documents side by side, how similar they are, and their ranks in every decoder's set.
+
+    is_beside: True beside the heat maps, where the ranks have room only below the documents
+    """
     pair = _get_pair(loaded, question, sets)
     with limit_page_computations():
         similarity = similarities(loaded.space, pair)[0, 1]
     st.html(PAIR_CSS)
-    with st.container(border=True, height=PAIR_PX, key="redundancy.panel"):
+    with st.container(border=True, height="content" if is_beside else PAIR_PX, key="redundancy.panel"):
         # Two columns of text, and one of ranks.
-        *texts, ranks = st.columns([5, 5, 4], gap="small")
+        if is_beside:
+            *texts, ranks = *st.columns(2, gap="small"), st.container()
+        else:
+            *texts, ranks = st.columns([5, 5, 4], gap="small")
         for row_index, column, letter in zip(pair, texts, "AB", strict=True):
             with column, st.container(gap="xxsmall"):
                 st.caption(letter)

@@ -24,7 +24,6 @@ from dashboard.widgets.tables import (
     draw_columns,
     draw_table,
     find_click,
-    format_document,
     make_relevance_column,
     name_metric,
     number_column,
@@ -32,8 +31,10 @@ from dashboard.widgets.tables import (
 )
 from engine.evaluation.metrics import METRICS
 from engine.maps.clusters import title_prefix
+from engine.progress import shorten
 from engine.values import replace_surrogates
 from engine.views.decision import read_scores
+from engine.views.names import name_document
 from engine.views.sets import Place, card, find_missed, merge_rankings
 from engine.wording import visible
 
@@ -41,6 +42,8 @@ FORM_KEY, LISTS, TABLE = "results.form", "Lists", "Table"
 """Session key of the form in which sets are drawn, and its values, the default first."""
 MAX_MISSED = 6
 """Named missed documents; the remaining ones are counted."""
+MAX_MISSED_LENGTH = 60
+"""Characters of the name of one."""
 MAX_SENT_RELEVANT = 1000
 """Relevant documents that the browser gets; those beyond, the least similar to the query, count as missed."""
 NAME_PX, LETTER_PX = (110, 200), 7.5
@@ -121,7 +124,7 @@ def _list_relevant(loaded: Loaded, question: Question) -> dict[str, Any]:
         relevant = find_missed(loaded.space, question.vector, question.id, (), question.qrels)
     row_of = loaded.space.corpus.position
     rows = {replace_surrogates(doc_id): row_of.get(doc_id) for doc_id in question.qrels.relevant(question.id)}
-    named = [[rows[doc_id], visible(_name_missed(doc_id, rank))] for doc_id, rank in relevant[:MAX_SENT_RELEVANT]]
+    named = [[rows[doc_id], _name_missed(loaded, doc_id, rank)] for doc_id, rank in relevant[:MAX_SENT_RELEVANT]]
     n_unsent = len(relevant) - len(named)
     return {"relevant": named, "max_missed": MAX_MISSED, "n_unsent": n_unsent}
 
@@ -177,7 +180,7 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
     # Scores of different scorers are not comparable: the column is then the inner product.
     relevance = "Relevance" if all(answer.relevance is None for answer in answers.values()) else "Inner product"
     # The documents stay visible while the table scrolls; what all names begin with tells none from another.
-    names = list(map(format_document, rows))
+    names = read_column(rows, "name")
     prefix = title_prefix(loaded.space.corpus.titles)
     names = [name.removeprefix(prefix) or name for name in names]
     width = int(min(NAME_PX[1], max(NAME_PX[0], LETTER_PX * max(map(len, names)) + 2 * LETTER_PX)))
@@ -204,18 +207,22 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
     clicked = find_click("merged", event, len(rows))
     if clicked is not None:
         document_panel.open_document(loaded, question, rows[clicked].row)
-    _draw_missed("Missed by all: ", relevant_missed)
+    _draw_missed(loaded, "Missed by all: ", relevant_missed)
 
 
-def _draw_missed(heading: str, documents: Sequence[tuple[str, int | None]]) -> None:
+def _draw_missed(loaded: Loaded, heading: str, documents: Sequence[tuple[str, int | None]]) -> None:
     """Draw the names of relevant documents that no decoder returned, the most similar to the query first."""
-    names = [_name_missed(doc_id, rank) for doc_id, rank in documents[:MAX_MISSED]]
+    names = [_name_missed(loaded, doc_id, rank) for doc_id, rank in documents[:MAX_MISSED]]
     if len(documents) > MAX_MISSED:
         names.append(f"and {len(documents) - MAX_MISSED:,} more")
     if names:
-        st.text(visible(heading + ", ".join(names)))
+        st.text(heading + ", ".join(names))
 
 
-def _name_missed(doc_id: str, rank: int | None) -> str:
+def _name_missed(loaded: Loaded, doc_id: str, rank: int | None) -> str:
     """Name a relevant document with its rank by relevance; None for one that is not in the corpus."""
-    return f"{doc_id} ({'not in the corpus' if rank is None else f'relevance rank {rank:,}'})"
+    corpus = loaded.space.corpus
+    # An id whose lone surrogates were replaced is not found.
+    row_index = corpus.position.get(doc_id)
+    name = visible(doc_id) if row_index is None else shorten(name_document(corpus, row_index), MAX_MISSED_LENGTH)
+    return f"{name} ({'not in the corpus' if rank is None else f'relevance rank {rank:,}'})"

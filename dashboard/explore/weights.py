@@ -16,6 +16,7 @@ from dashboard.widgets.weights import L1_AXIS_RANGE, NO_WEIGHT_TEXT, compute_pat
 from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath
 from engine.stages import methods
+from engine.views.names import name_document
 from engine.views.sets import weight_lines
 from engine.wording import power
 
@@ -78,9 +79,9 @@ def _draw_path(loaded: Loaded, question: Question, answer: Answer, path: WeightP
     lines = weight_lines(loaded.space, question.id, path, l1, question.qrels)
     corpus = loaded.space.corpus
     weighed = zip(ranking.rows(), ranking.gain[0].tolist(), strict=False)
-    # (weight, title) of each document by the selector. If they are proved exact ("certified"), they lie on the path's
+    # (weight, name) of each document by the selector. If they are proved exact ("certified"), they lie on the path's
     # lines and need no marks of their own.
-    answer_weights = [(weight, corpus.titles[row] or corpus.ids[row]) for row, weight in weighed if weight > 0]
+    answer_weights = [(weight, name_document(corpus, row)) for row, weight in weighed if weight > 0]
     solver_weights = [] if info["certified"] else answer_weights
     span = (min_l1, max(L1_AXIS_RANGE[1], l1, path.levels[0]))
     figure = plot_weights(lines, l1, span, answer.stage.spec.name, solver_weights, is_dark())

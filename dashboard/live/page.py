@@ -126,13 +126,15 @@ def _describe_page(content: LiveContent, has_frontier: bool) -> str:
 def pack_page(packed: Sequence[PackedQuery]) -> dict[str, Any]:
     """Pack queries for the script: names of documents and positions of sliders once for all that use them."""
     names: dict[int, str] = {}
+    tooltips: dict[int, str] = {}
     stops: list[Sequence[float]] = []
     positions: dict[tuple[float, ...], int] = {}
 
     def share(answers: dict[str, Any]) -> dict[str, Any]:
         """Return packed sets without their names and stops, which are stored once."""
         names.update(zip(answers["rows"], answers["names"], strict=True))
-        shared = {name: value for name, value in answers.items() if name != "names"}
+        tooltips.update(answers["tooltips"])
+        shared = {name: value for name, value in answers.items() if name not in ("names", "tooltips")}
         return shared | ({"stops": number(answers["stops"])} if "stops" in answers else {})
 
     def number(values: Sequence[float]) -> int:
@@ -153,7 +155,7 @@ def pack_page(packed: Sequence[PackedQuery]) -> dict[str, Any]:
         # A text of several lines is one heading.
         queries.append({"text": visible(" ".join(query.text.split())), "tiles": tiles})
         answers |= {key: share(values) for key, values in query.answers.items()}
-    return {"queries": queries, "answers": answers, "names": names, "stops": stops}
+    return {"queries": queries, "answers": answers, "names": names, "tooltips": tooltips, "stops": stops}
 
 
 def _pack_queries(content: LiveContent, progress: Progress | None) -> list[PackedQuery]:

@@ -174,12 +174,34 @@ def step_query(loaded: Loaded, direction: int) -> None:
 
     The order is that in which they are listed; a query outside of it leads to the first.
     """
+    position = find_position(loaded)
+    if position is not None:
+        select_position(loaded, max(position + direction, 0) if position < 0 else position + direction)
+
+
+def find_position(loaded: Loaded) -> int | None:
+    """Return the labelled query's position in the list; −1 for one outside of it, None for another kind of query."""
+    if (listed := _list_labelled(loaded)) is None:
+        return None
+    key, order = listed
+    index = st.session_state.get(key, 0)
+    return order.index(index) if index in order else -1
+
+
+def select_position(loaded: Loaded, position: int) -> None:
+    """Go to the labelled query at a position of the list, which goes on at its other end; for a callback."""
+    if (listed := _list_labelled(loaded)) is not None:
+        key, order = listed
+        st.session_state[key] = order[position % len(order)]
+
+
+def _list_labelled(loaded: Loaded) -> tuple[str, list[int]] | None:
+    """Return the session key of the labelled query, and the order of the list; None if another kind is asked."""
     ask_way, split, _ = get_selection(loaded)
     queries = loaded.dataset.judged(split) if split else loaded.dataset.queries
-    if ask_way == LABELLED and len(queries):
-        key, order = f"query.{corpus_key(loaded)}.{split}", get_query_order(loaded, split, len(queries))
-        index = st.session_state.get(key, 0)
-        st.session_state[key] = order[(order.index(index) + direction) % len(order) if index in order else 0]
+    if ask_way != LABELLED or not len(queries):
+        return None
+    return f"query.{corpus_key(loaded)}.{split}", get_query_order(loaded, split, len(queries))
 
 
 def get_query_order(loaded: Loaded, split: str | None, count: int) -> list[int]:

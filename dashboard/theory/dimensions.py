@@ -39,6 +39,7 @@ from engine.theory.random_projections import PROJECTION, PairErrors
 from engine.theory.segments import N_RIVALS, PASSAGE_LENGTH, Segments
 from engine.theory.text_vectors import VECTORS, WEIGHTING
 from engine.values import Corpus
+from engine.views.names import name_document
 from engine.views.theory import compare_with_bound, compute_needed, describe_segments
 from engine.wording import visible
 
@@ -344,7 +345,7 @@ def _show_segments(corpus: Corpus, margins: Segments) -> None:
     """
     # `first` and `second` are the rows of the two documents of each pair; the first is always the query's best one.
     rows = [int(margins.first[0]), *margins.second.tolist()]
-    best, *names = (visible(corpus.titles[row] or corpus.ids[row]) for row in rows)
+    best, *names = (name_document(corpus, row) for row in rows)
     st.text(f"Best by words: {best}")
     chart_column, text_column = st.columns([3, 2], gap="medium")
     with chart_column:

@@ -122,7 +122,7 @@ def _draw_proof(result: Proof, k: int) -> None:
     draw_columns(
         {
             "#": (read_column(result.rows, "place"), None),
-            "Document": ([row.title or row.id for row in result.rows], None),
+            "Document": (read_column(result.rows, "name"), None),
             "Score": (read_column(result.rows, "score"), number_column("%.4f")),
             "Weight": (read_column(result.rows, "weight"), number_column("%.2e")),
             "In the set": (["✓" if row.inside else "" for row in result.rows], None),

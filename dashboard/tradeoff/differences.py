@@ -36,6 +36,7 @@ from engine.evaluation.stratification import QUERY_COUNT_TITLES as QUERY_KINDS
 from engine.evaluation.stratification import collect_query_values, stratify
 from engine.evaluation.stratification import count_by_query as kinds_of
 from engine.values import Corpus
+from engine.views.names import name_document
 from engine.wording import signed, visible
 
 MAX_SETTING_ROWS = 14
@@ -267,7 +268,7 @@ def _list_only(corpus: Corpus, name: str, this_set: Sequence[int], that_set: Seq
     for row_index in this_set:
         # Rows of −1 fill sets that have fewer than k documents.
         if row_index >= 0 and row_index not in that_set:
-            titles.append(escape(visible(corpus.titles[row_index] or corpus.ids[row_index]), 40))
+            titles.append(escape(name_document(corpus, row_index), 40))
     suffix = f" and {len(titles) - MAX_HOVER_TITLES} more" if len(titles) > MAX_HOVER_TITLES else ""
     return f"Only {escape(name)}: {', '.join(titles[:MAX_HOVER_TITLES])}{suffix}" if titles else ""
 

@@ -30,6 +30,7 @@ from engine.identification.identify import MIN_LISTS
 from engine.identification.novelty import INNER_PRODUCT
 from engine.progress import counted
 from engine.values import Corpus, Queries
+from engine.views.names import name_document
 from engine.wording import percent, visible
 
 PICK_KEY, ASKED_KEY = "tradeoff.system.pick", "tradeoff.system.asked"
@@ -392,5 +393,5 @@ def _build_row(pick: UnexplainedPick, describe_query: Callable[[str], str], corp
 
 
 def _describe_document(corpus: Corpus, doc_id: str) -> str:
-    """Return the title of a document, or its id without one."""
-    return visible(corpus.titles[corpus.position[doc_id]] or doc_id)
+    """Return the name of a document by its id."""
+    return name_document(corpus, corpus.position[doc_id])

@@ -13,11 +13,11 @@ from dashboard.session import address, query
 from dashboard.widgets.basics import step_button
 from dashboard.widgets.common import as_label
 from dashboard.widgets.job_panel import SharedPanel, draw_end, draw_running
-from dashboard.widgets.map import name_document
 from dashboard.widgets.tables import draw_columns, number_column
 from engine.evaluation.duplicate_threshold import DUPLICATE_THRESHOLD, compute_pair_cosines
 from engine.evaluation.studies.near_duplicates import DuplicateGroup, NearDuplicates, find_near_duplicates
 from engine.progress import counted
+from engine.views.names import name_document
 from engine.views.near_duplicates import describe_neighbours, describe_reduction, headline
 from engine.wording import visible
 
@@ -148,7 +148,7 @@ def _draw_threshold(loaded: Loaded, used_threshold: float) -> None:
 
 def _write_headline(loaded: Loaded, groups: NearDuplicates) -> str:
     """State the groups of near-duplicates of a corpus."""
-    return headline(groups, name_document(loaded, groups.groups[0].head) if groups.groups else "")
+    return headline(groups, name_document(loaded.space.corpus, groups.groups[0].head) if groups.groups else "")
 
 
 def _draw_buttons(loaded: Loaded, groups: NearDuplicates) -> None:
@@ -176,7 +176,7 @@ def _draw_groups(loaded: Loaded, groups: NearDuplicates, n_shown: int) -> None:
     for group in groups.groups[:n_listed]:
         n_copies = int((copy_heads[list(group.rows)] != group.rows).sum())
         copies_text = f" · {counted(n_copies, 'copy', 'copies')}" if n_copies else ""
-        label = f"{len(group):,} · {as_label(name_document(loaded, group.head))}{copies_text}"
+        label = f"{len(group):,} · {as_label(name_document(loaded.space.corpus, group.head))}{copies_text}"
         # An open group belongs to its head, wherever another threshold puts it in the list.
         expander = st.expander(label, key=f"duplicates.group.{key}.{group.head}", on_change="rerun")
         if expander.open:
@@ -197,7 +197,7 @@ def _draw_members(loaded: Loaded, group: DuplicateGroup) -> None:
     # Titles of near-duplicates are often the same, and ids are not.
     names, ids = [], []
     for row in rows:
-        names.append(name_document(loaded, row))
+        names.append(name_document(loaded.space.corpus, row))
         ids.append(visible(space.corpus.ids[row]))
     columns = {
         "Document": (names, None),

@@ -16,8 +16,8 @@ from dashboard.widgets.tables import draw_table, text_column
 from engine.errors import FrontierError
 from engine.progress import counted, shorten
 from engine.views.drift import FEEDBACK_WORDS
+from engine.views.names import name_document
 from engine.views.sets import BeforeAfter, before_after
-from engine.wording import visible
 
 MESSAGES_KEY = "live.told"
 """Session key of the messages about a log that could not be used."""
@@ -108,7 +108,7 @@ def draw_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer
         with vote_column, st.container(gap="xsmall"):
             st.text(counted(len(events), "vote"))
             if last is not None:
-                document = visible(loaded.space.corpus.ids[last.item])
+                document = name_document(loaded.space.corpus, last.item)
                 st.text(f"Your last: {FEEDBACK_WORDS[last.kind, last.good]}, {shorten(document, MAX_DOCUMENT_LENGTH)}")
                 if (change := next((change for change in changes if change.row == last.item), None)) is not None:
                     st.text(_describe_change(change))
@@ -165,7 +165,7 @@ def _draw_changes(changes: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -
     titles: decoder's name → its title, for the columns
     """
     columns = {
-        "Document": [change.title or change.id for change in changes],
+        "Document": [change.name for change in changes],
         "Relevance": [f"{change.before:.4f} → {change.after:.4f}" for change in changes],
     }
     for name, title in titles.items():

@@ -20,6 +20,7 @@ from engine.progress import shorten
 from engine.space import Space
 from engine.views.colouring import Groups, Numbers, colouring
 from engine.views.drift_map import trajectories
+from engine.views.names import name_document
 from engine.wording import visible
 
 MAP_WAYS = {"t-SNE": "tsne", "PCA": "pca"}
@@ -152,12 +153,6 @@ def describe_map(layout: maps.Layout) -> str:
     return "PCA" if layout.perplexity is None else f"t-SNE, perplexity {layout.perplexity:g}, seed {layout.seed}"
 
 
-def name_document(loaded: Loaded, row_index: int) -> str:
-    """Return a document's title, or else the beginning of its text, or its id."""
-    corpus = loaded.space.corpus
-    return visible(corpus.titles[row_index] or corpus.texts[row_index][:80] or corpus.ids[row_index])
-
-
 def build_backdrop(loaded: Loaded, corpus_map: CorpusMap, dark: bool, colour: str = NO_COLOUR) -> Backdrop:
     """Build the picture of all documents on a map, which the browser fetches once, below any chart.
 
@@ -177,7 +172,7 @@ def build_backdrop(loaded: Loaded, corpus_map: CorpusMap, dark: bool, colour: st
 
     def draw_documents() -> Any:
         """Draw the picture; called only if the server does not have one of this digest yet."""
-        names = [name_document(loaded, row_id) for row_id in row_ids]
+        names = [name_document(loaded.space.corpus, row_id) for row_id in row_ids]
         return plot_backdrop(layout.points, row_ids, names, dark, estimate_density(layout.points), group_colours())
 
     digest = hashlib.sha256("\0".join(digest_parts).encode("utf-8", "replace")).hexdigest()[:32]

@@ -123,7 +123,7 @@ def draw_set(
         "#": [*(row.rank for row in retrieved), *blanks],
         **({"Change": [*(row.mark for row in retrieved), *[DROPPED_MARK] * len(blanks)]} if is_compared else {}),
         **make_relevance_column(rows),
-        "Document": [format_document(row) for row in rows],
+        "Document": [row.name for row in rows],
         "Relevance": [row.relevance for row in rows],
         **nearest_values,
     }
@@ -143,11 +143,6 @@ def draw_set(
         **CLICKABLE,
         placeholder="",
     )
-
-
-def format_document(row: Row | Merged) -> str:
-    """Return a document's title, or else the beginning of its text, or its id."""
-    return row.title or row.text[:200] or row.id
 
 
 def make_relevance_column(rows: Sequence[Row | Merged]) -> dict[str, list[str]]:

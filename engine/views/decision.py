@@ -15,7 +15,8 @@ from engine.matrix import products
 from engine.progress import counted
 from engine.space import Space
 from engine.stages import Selector, TradeOffSelector
-from engine.values import Embeddings, Ranking, replace_surrogates
+from engine.values import Embeddings, Ranking
+from engine.views.names import name_document
 from engine.wording import power
 
 MIN_RESIDUAL = 1e-16
@@ -78,7 +79,7 @@ class Dual:
     l1: float  # λ₁ as used
     l2: float  # λ₂ as used
     weight: float  # of the document, 0 for most
-    twin: str | None  # the id of an exact duplicate that has a weight in its place
+    twin: str | None  # the name of an exact duplicate that has a weight in its place
     residual: float  # largest violation of the optimality conditions
     certified: bool  # True if that is within rounding
 
@@ -93,7 +94,7 @@ class Why:
     relevance: float | None  # inner product with the query, or another scorer's score, None where the selector saw none
     place: int  # rank by relevance in the corpus
     overtaken: int  # if it is in, the number of more relevant ones not ranked above it; else of less relevant ones in
-    nearest: str | None  # id of the most similar document ranked above it (for one that is out: in the set), if any
+    nearest: str | None  # name of the most similar document ranked above it (for one that is out: in the set), if any
     nearest_rank: int | None
     similarity: float | None
     score: float | None  # the decoder's score, None for out
@@ -152,7 +153,7 @@ def explain_document(
         relevance=score,
         place=rank,
         overtaken=n_overtaken,
-        nearest=None if nearest is None else replace_surrogates(space.corpus.ids[other_rows[nearest]]),
+        nearest=None if nearest is None else name_document(space.corpus, other_rows[nearest]),
         nearest_rank=None if nearest is None else nearest + 1,
         similarity=largest,
         score=None if index is None else ranking.gain[0, index].item(),
@@ -258,7 +259,7 @@ def _compute_dual(
     twin_row = next((kept_row for kept_row, duplicates in info["tied"].items() if row in duplicates), None)
     return Dual(
         score=(vectors[0] @ residual).item(), l1=info["l1"], l2=info["l2"], weight=weights.get(row, 0.0),
-        twin=None if twin_row is None else replace_surrogates(space.corpus.ids[twin_row]),
+        twin=None if twin_row is None else name_document(space.corpus, twin_row),
         residual=info["residual"], certified=info["certified"],
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.values import Corpus, replace_surrogates
+from engine.views.names import name_document
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,9 +15,11 @@ class ShownDocument:
     id: str
     title: str
     text: str
+    name: str  # short, and printable
 
 
 def shown_fields(corpus: Corpus, row: int) -> dict[str, Any]:
     """Return the fields of a ShownDocument for the document at `row`, as keyword arguments."""
     texts = {"id": corpus.ids[row], "title": corpus.titles[row], "text": corpus.texts[row]}
-    return {"row": row, **{name: replace_surrogates(text) for name, text in texts.items()}}
+    clean_texts = {field_name: replace_surrogates(text) for field_name, text in texts.items()}
+    return {"row": row, **clean_texts, "name": name_document(corpus, row)}

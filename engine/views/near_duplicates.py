@@ -8,7 +8,8 @@ from engine.evaluation.duplicate_threshold import RandomPairs
 from engine.evaluation.studies.near_duplicates import NearDuplicates
 from engine.progress import counted, shorten
 from engine.values import Corpus
-from engine.wording import count_share, decimal, percent, visible
+from engine.views.names import name_document
+from engine.wording import count_share, decimal, percent
 
 MAX_HEAD_LENGTH = 60
 """Characters of a document's name in a sentence."""
@@ -53,8 +54,8 @@ def describe_random_pairs(pairs: RandomPairs) -> str:
 
 
 def name_documents(corpus: Corpus, rows: Sequence[int]) -> list[str]:
-    """Return each document's title, or its id where it has none, as printable texts."""
-    return [visible(corpus.titles[row] or corpus.ids[row]) for row in rows]
+    """Return the documents' names as pages show them."""
+    return [name_document(corpus, row) for row in rows]
 
 
 def headline(groups: NearDuplicates, largest_name: str = "") -> str:

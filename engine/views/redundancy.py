@@ -8,6 +8,7 @@ from engine.evaluation.duplicate_threshold import COSINE_TOLERANCE, resolve_dupl
 from engine.space import Space
 from engine.values import Ranking, replace_surrogates
 from engine.views.decision import similarities
+from engine.views.names import name_document
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -16,7 +17,7 @@ class Redundancy:
 
     rows: tuple[int, ...]  # positions in the corpus
     ids: tuple[str, ...]
-    titles: tuple[str, ...]
+    names: tuple[str, ...]
     similarity: np.ndarray  # (m, m) cosines, float64
     mean: float | None  # over the pairs, None where there is none
     most: float | None  # of the pairs, None where there is none
@@ -52,7 +53,7 @@ def redundancy(space: Space, ranking: Ranking, threshold: float | None = None) -
     return Redundancy(
         rows=tuple(rows),
         ids=tuple(replace_surrogates(space.corpus.ids[row]) for row in rows),
-        titles=tuple(replace_surrogates(space.corpus.titles[row]) for row in rows),
+        names=tuple(name_document(space.corpus, row) for row in rows),
         similarity=similarity,
         mean=float(pairs.mean()) if len(pairs) else None,
         most=float(pairs.max()) if len(pairs) else None,

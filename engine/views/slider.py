@@ -14,14 +14,14 @@ from engine.decoder import Decoder, ScoredCandidates, score_candidates, select_f
 from engine.errors import DataError
 from engine.evaluation.duplicate_threshold import COSINE_TOLERANCE, resolve_duplicate_threshold
 from engine.params import Param, Real, Whole, values_of
-from engine.progress import raise_if_stopped, shorten
+from engine.progress import raise_if_stopped
 from engine.reach import Reach
 from engine.selection.per_source import follow_path
 from engine.space import Space
 from engine.stages import Selector
 from engine.values import Corpus, Embeddings, Ranking
 from engine.views.decision import describe_trust, relevances, similarities
-from engine.wording import visible
+from engine.views.names import full_name, name_document
 
 FINE_STEPS, COARSE_STEPS = 1000, 100
 """Steps of a linear slider from end to end: where every value has an answer, and where each is computed."""
@@ -29,7 +29,6 @@ RATIO_STEPS = 60
 """Positions of a slider of equal ratios."""
 PRECISION = 100_000
 """Cosines are sent as whole numbers of 1/PRECISION, rounded down: one at a threshold reaches it there too."""
-LONGEST_NAME = 90
 TWO_PART_SIZE, FIRST_PART_START = 2048, 0.5
 """Documents from which on a slider's answers come in two parts, and the start of the first part of a path."""
 MAX_FULL_SIZE, POOL_SIZE = 200_000, 500
@@ -275,6 +274,7 @@ def pack_sets(
     relevance if it is not the inner product with the query. The result has:
 
     - rows, names, relevance, scores: the documents that some ranking has, with name and relevance of each
+    - tooltips: row → full name, of the documents whose name is cut
     - right: positions in `rows` of the documents judged relevant
     - sets: the distinct rankings, as positions in `rows`
     - which: for each ranking its index in `sets`
@@ -290,6 +290,7 @@ def pack_sets(
     members = [local_set[local_set >= 0] for local_set in local_sets]
     documents, corpus = rows.tolist(), space.corpus
     near, unmeasured = None, ""
+    names = [name_document(corpus, row) for row in documents]
     if 8 * len(documents) ** 2 <= MAX_COSINE_BYTES:
         near = _pack_cosines(similarities(space, documents), members)
     else:
@@ -300,7 +301,8 @@ def pack_sets(
     values = None if scores is None else list(map(_round_score, scores[rows].tolist()))
     return {
         "rows": documents,
-        "names": [_name_document(corpus, row) for row in documents],
+        "names": names,
+        "tooltips": _list_tooltips(corpus, dict(zip(documents, names, strict=True))),
         "relevance": list(map(_round_score, relevances(space, query, documents))),
         "scores": values,
         "right": [position for position, row in enumerate(documents) if corpus.ids[row] in relevant],
@@ -336,11 +338,10 @@ def _pack_cosines(cosines: np.ndarray, sets: Sequence[np.ndarray]) -> list[int]:
     return np.concatenate(parts).tolist() if parts else []
 
 
-def _name_document(corpus: Corpus, row: int) -> str:
-    """Return a document's title, text or id, the first that it has, short enough for a tooltip."""
-    name = corpus.titles[row] or corpus.texts[row] or corpus.ids[row]
-    # A text may be a book: only its beginning is searched for white space and control characters.
-    return shorten(visible(" ".join(name[: 2 * LONGEST_NAME].split())), LONGEST_NAME)
+def _list_tooltips(corpus: Corpus, names: Mapping[int, str]) -> dict[int, str]:
+    """Return row → full name of the documents whose name lacks its beginning or end; names: of all, by row."""
+    full_names = {row: full_name(corpus, row) for row in names}
+    return {row: text for row, text in full_names.items() if text != names[row]}
 
 
 def _round_score(score: float) -> float | None:

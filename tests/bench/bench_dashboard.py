@@ -37,7 +37,7 @@ NEXT = """key => new Promise(resolve => {
     let painted = null, first = null;
     const look = () => {
         const now = performance.now() - asked, { shown, paths } = frontier;
-        if (shown?.query !== before) {
+        if (shown && shown.query !== before) {
             painted ??= now;
             const sliders = shown.decoders.flatMap(decoder => decoder.sliders);
             if (sliders.every(slider => paths.get(slider.urls[0]))) first ??= now;

@@ -1,8 +1,11 @@
 """Explore's charts in a real browser: they are saved, keep their zoom, and tell what was clicked."""
 
+import re
+
 import pytest
 
-from support.browser import MARKS, ROOTS, WAIT, idle, settle, slide, until, view
+from engine import load_dataset
+from support.browser import MARKS, ROOTS, WAIT, idle, settle, slide, slider, until, view
 
 pytestmark = MARKS
 PLOT = ".js-plotly-plot"
@@ -143,7 +146,7 @@ def test_four_lists_stand_below_their_tiles_and_none_is_cut_beside_an_open_docum
         return [Math.round(left), Math.round(right)];
     }})"""
     assert page.evaluate(read_edges, ".tile") == page.evaluate(read_edges, ".list")
-    legend = "Above each slider: filled: diversity, grey: Recall, hatched: off topic · Squares: cosines within a set"
+    legend = "Above each slider: filled: diversity, grey: Recall, hatched: off-topic · Squares: cosines within a set"
     assert legend in page.locator(".reading").inner_text()
     # Below the tiles there is room for the trade-off, whose handle sets all decoders to one diversity.
     handle = page.get_by_role("slider", name="Diversity of all decoders")
@@ -165,3 +168,34 @@ def test_four_lists_stand_below_their_tiles_and_none_is_cut_beside_an_open_docum
     (_, edge), *_ = page.evaluate(read_edges, ".lists")
     lists = page.evaluate(read_edges, ".list")
     assert sum(right <= edge for _, right in lists) == 2 and not any(left < edge < right for left, right in lists)
+
+
+def test_ten_quick_presses_of_j_go_ten_queries_on(page, server):
+    page.goto(server + "/?v=1&corpus=numpy-api&decoders=top_k,mmr,nnn")
+    settle(page)
+    for _ in range(10):
+        page.keyboard.press("j")
+        # Shorter than the page takes: each press but the last comes while it is drawn anew.
+        page.wait_for_timeout(300)
+    labelled = load_dataset("numpy-api").judged("dev").texts
+    picker = page.get_by_test_id("stSelectbox").locator("input").first
+    until(page, lambda: picker.input_value() == labelled[10])
+    idle(page)
+    assert picker.input_value() == labelled[10]
+
+
+def test_the_headline_of_the_standard_settings_goes_while_a_slider_stands_elsewhere(page, server):
+    page.goto(server + "/?v=1&corpus=numpy-api&decoders=top_k,mmr,nnn")
+    settle(page)
+    headline = page.locator(".said b.wide")
+    headline.wait_for(timeout=WAIT)
+    slide(page, "ArrowLeft")
+    headline.wait_for(state="detached", timeout=WAIT)
+    view(page, "Redundancy")
+    page.locator(PLOT).first.wait_for(timeout=WAIT)
+    idle(page)
+    assert headline.count() == 0, "the page was drawn anew with the same slider"
+    slider(page).dblclick()
+    headline.wait_for(timeout=WAIT)
+    state = page.locator(".tile small").last.inner_text()
+    assert re.fullmatch(r"(returns \d+ of 10 · )?every λ₁ exact · λ₂ in steps", state), state

@@ -46,7 +46,7 @@ class List {
     row = { node, y: 0, dim: 0, document, parts: [name, module] };
     row.rank = make(node, "span", "rank");
     row.near = make(node, "i", "near");
-    row.name = make(node, "button", "name", { type: "button", text: name, title: document.name });
+    row.name = make(node, "button", "name", { type: "button", text: name, title: document.tooltip });
     row.qualifier = make(row.name, "span", "qualifier");
     row.name.prepend(row.qualifier);
     if (module) make(row.name, "small", "", { text: module });

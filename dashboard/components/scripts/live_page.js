@@ -10,8 +10,8 @@ import { Wall } from "./wall.js";
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 
 // Names and positions of sliders are stored once for all answers.
-function restore({ names, stops }, packed) {
-  const full = { ...packed, names: packed.rows.map((row) => names[row]) };
+function restore({ names, tooltips, stops }, packed) {
+  const full = { ...packed, tooltips, names: packed.rows.map((row) => names[row]) };
   if (packed.stops !== undefined) full.stops = stops[packed.stops];
   return full;
 }

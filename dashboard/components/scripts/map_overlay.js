@@ -51,6 +51,8 @@ function shorten(name, prefix) {
   const text = prefix && name.startsWith(prefix) && name.length > prefix.length ? name.slice(prefix.length) : name;
   const letters = [...text];
   if (letters.length <= MAX_LABEL_LETTERS) return text;
+  // A name that lacks its beginning or its end is no whole: it is read from where it starts.
+  if (text.startsWith("…") || text.endsWith("…")) return letters.slice(0, MAX_LABEL_LETTERS - 1).join("") + "…";
   const half = (MAX_LABEL_LETTERS - 1) >> 1;
   return letters.slice(0, half).join("") + "…" + letters.slice(-half).join("");
 }

@@ -149,7 +149,8 @@ class Answer {
   document(rank) {
     const { packed, right } = this.answers, id = this.ids[rank];
     const score = packed.scores ? packed.scores[id] : packed.relevance[id];
-    return { row: packed.rows[id], name: packed.names[id], relevance: packed.relevance[id], score, right: right.has(id) };
+    const row = packed.rows[id], name = packed.names[id], tooltip = packed.tooltips[row] ?? name;
+    return { row, name, tooltip, relevance: packed.relevance[id], score, right: right.has(id) };
   }
 
   // The number of documents on topic: judged relevant, or as relevant as the floor; all where no floor is known.

@@ -11,6 +11,25 @@ const LEVEL_STEPS = 200; // of the handle of equal diversity
 const LEVEL_THUMB_PX = 16;
 const MIN_LABEL_PX = 28, LABEL_GAP_PX = 6; // of the names of the ends of an axis
 const KEY_PAUSE_MS = 90; // after a key press, before the server is told: more may follow
+const STEPS_WITHIN_MS = 10000; // after which a query that was stepped to is no longer waited for
+
+// The query that people have stepped to: the position of the one shown, and of the one that the server was asked for and
+// has not drawn yet. It outlives tiles, which are gone for a moment while a page is drawn anew: a key counts then too.
+const steps = { shown: null, target: null, at: 0, count: 0, isTold: true, forget: () => {} };
+const STEPS = { j: 1, k: -1 };
+
+// Aim at the query beside the one that is shown or on its way.
+function aim(way) {
+  if (performance.now() > steps.at + STEPS_WITHIN_MS) steps.target = null;
+  const from = steps.target ?? steps.shown;
+  if (from !== null) Object.assign(steps, { target: from + way, at: performance.now(), isTold: false });
+}
+
+// Return true for a key that is typed into a field, or that the browser takes.
+function isTyped(event) {
+  const from = event.composedPath()[0];
+  return /^(text|search|number|textarea|select-one)$/.test(from.type) || from.isContentEditable || event.ctrlKey || event.metaKey;
+}
 
 class Slider {
   constructor(view, tile, parent, given) {
@@ -80,7 +99,7 @@ class Slider {
 
   move(value) {
     this.view.touch(this.tile, this);
-    this.view.moved = this.view.untold = true;
+    this.view.untold = true;
     this.view.leaveLevel();
     this.tile.values[this.given.param] = value;
     this.view.want();
@@ -209,7 +228,7 @@ class Tile {
     this.node.classList.toggle("unreached", (this.set?.diversity ?? -1) < level - 1e-9);
   }
 
-  // The origin of the set in words: exact, sampled, or searched among a part of the documents.
+  // The origin of the set in words: exact, in steps (sampled), or searched among a part of the documents.
   get kind() {
     const sampled = this.sliders.filter((slider) => slider.known && !slider.known.exact).map((slider) => slider.given.symbol);
     const computed = this.sliders.filter((slider) => !slider.known).map((slider) => slider.given.symbol);
@@ -217,7 +236,9 @@ class Tile {
     if (!this.sliders.length) return "";
     const within = this.sliders.map((slider) => slider.known?.within).find(Boolean);
     if (within) return this.sliders.some((slider) => slider.value !== this.committed[slider.given.param]) ? within : "";
-    return sampled.length ? `${sampled.join(", ")} sampled` : `every ${this.sliders.map((slider) => slider.given.symbol).join(", ")} exact`;
+    const exact = this.sliders.map((slider) => slider.given.symbol).filter((symbol) => !sampled.includes(symbol));
+    const parts = [exact.length && `every ${exact.join(", ")} exact`, sampled.length && `${sampled.join(", ")} in steps`];
+    return parts.filter(Boolean).join(" · ");
   }
 
   draw(base) {
@@ -230,7 +251,7 @@ class Tile {
     this.node.classList.toggle("computing", set === undefined);
     this.node.classList.toggle("waiting", this.sliders.some((slider) => !slider.known));
     const { judged, k, floor } = this.view.data, short = set && set.ids.length < k;
-    this.state.textContent = set === undefined ? "computing" : (this.given.error ?? `${short ? `${set.ids.length} of ${k}` : ""} ${this.kind}`);
+    this.state.textContent = set === undefined ? "computing" : (this.given.error ?? [short && `returns ${set.ids.length} of ${k}`, this.kind].filter(Boolean).join(" · "));
     if (set === undefined) return true;
     const { unmeasured } = set.answers.packed;
     if (unmeasured) this.state.textContent += " · no diversity";
@@ -243,8 +264,8 @@ class Tile {
       `<span title="Diversity (ILAD): mean of 1 − cosine over all pairs; 0 = all the same">Diversity <b>${number(set.diversity, 2)}</b>${delta(set.diversity, base.diversity)}</span>` +
       `<span title="Mean cosine of the set's documents with the query">Relevance <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
     this.topic.hidden = floor === null;
-    this.topic.innerHTML = `<b>${set.onTopic(floor)} of ${set.ids.length}</b> on topic`;
-    this.topic.title = floor === null ? "" : `Documents with a relevance of ${number(floor)} or more, which 5% of the corpus or more have`;
+    this.topic.innerHTML = `<b>${set.ids.length - set.onTopic(floor)} of ${set.ids.length}</b> off-topic`;
+    this.topic.title = floor === null ? "" : `Documents with a relevance below ${number(floor)}, which 5% of the corpus reach, that are not judged relevant`;
     // A single document has no pairs, and a picture of them would be an empty box.
     this.thumb.hidden = !set.pairs;
     Object.assign(this.thumb, { width: k, height: k });
@@ -291,6 +312,8 @@ class Tiles {
     this.skip.onclick = () => this.sliders()[0]?.input.focus();
     this.tiles = [];
     this.serial = 0;
+    steps.forget();
+    this.address = location.pathname;
     this.keys = (event) => this.key(event);
     stage.addEventListener("keydown", this.keys);
     // The browser sends no change event for a drag that ends where it began.
@@ -309,7 +332,7 @@ class Tiles {
   // Set every decoder to its best set with at least this diversity, so that their relevance can be compared.
   setLevel(level) {
     this.level = level;
-    this.moved = this.untold = true;
+    this.untold = true;
     for (const tile of this.tiles) tile.reach(level);
     this.want();
   }
@@ -349,10 +372,13 @@ class Tiles {
     this.touched ??= this.tiles.find((tile) => !tile.given.baseline && tile.sliders.length) ?? this.tiles[this.tiles.length - 1];
     need(this, this.sliders().flatMap(({ given }) => given.urls));
     this.axis.hidden = !data.judged;
-    const line = data.judged ? "grey: Recall" : "dashed: relevance", hatching = data.floor === null ? "" : ", hatched: off topic";
+    const line = data.judged ? "grey: Recall" : "dashed: relevance", hatching = data.floor === null ? "" : ", hatched: off-topic";
     const squares = data.k < 2 ? "" : " · Squares: cosines within a set, dark 0 to yellow 1";
     this.legend.textContent = this.sliders().length ? `Above each slider: filled: diversity, ${line}${hatching}${squares}` : "";
     this.side.hidden = data.k < 2; // there is no diversity then
+    steps.shown = data.position ?? null;
+    if (steps.shown === steps.target) steps.target = null;
+    if (!steps.isTold) this.tellStep();
     if (data.address) history.replaceState(history.state, "", `${location.pathname}?${data.address}`);
     this.want(true);
   }
@@ -404,7 +430,9 @@ class Tiles {
     const { touched, base } = this, { judged } = this.data, set = touched?.set;
     this.said.textContent = "";
     this.said.setAttribute("aria-live", this.root.classList.contains("held") ? "off" : "polite");
-    this.all.hidden = this.moved || !this.data.headline;
+    // The headline speaks of the standard settings.
+    const isStandard = this.level === null && this.sliders().every(({ value, given }) => value === given.standard);
+    this.all.hidden = !isStandard || !this.data.headline;
     if (!this.all.hidden) {
       const [sentence, brief] = this.data.headline;
       make(this.said, "b", "wide", { text: sentence, title: sentence });
@@ -539,11 +567,10 @@ class Tiles {
   // [ and ] go to the next change of the set, { and } to the next change of the order; j and k step the query;
   // w opens the wall of all queries.
   key(event) {
-    const from = event.composedPath()[0];
-    if (/^(text|search|number|textarea|select-one)$/.test(from.type) || from.isContentEditable || event.ctrlKey || event.metaKey) return;
-    if (event.key === "j" || event.key === "k") {
+    if (isTyped(event)) return;
+    if (STEPS[event.key]) {
       event.preventDefault();
-      this.component.setTriggerValue("stepped", event.key === "j" ? 1 : -1);
+      this.step(STEPS[event.key]);
       return;
     }
     if (event.key === "w" && this.data.hasWall) {
@@ -558,6 +585,32 @@ class Tiles {
     if (next === undefined) return;
     slider.move(next);
     this.commit(KEY_PAUSE_MS);
+  }
+
+  step(way) {
+    // A page without a server takes each step at once.
+    if (this.data.position === undefined) return this.component.setTriggerValue("stepped", way);
+    aim(way);
+    this.tellStep();
+  }
+
+  // Tell the server a position and no direction: it may hear of several steps at once, and while it draws, browsers send
+  // the choice of a query along that was there before.
+  tellStep() {
+    if (steps.target === null) return;
+    steps.isTold = true;
+    this.component.setStateValue("position", [steps.target, ++steps.count]);
+  }
+
+  // Count the steps that are asked for until the tiles of this page are drawn anew.
+  countWhileGone() {
+    const { address } = this;
+    const count = (event) => {
+      if (STEPS[event.key] && location.pathname === address && !isTyped(event)) aim(STEPS[event.key]);
+    };
+    stage.addEventListener("keydown", count);
+    steps.forget = () => stage.removeEventListener("keydown", count);
+    setTimeout(steps.forget, STEPS_WITHIN_MS);
   }
 
   // Report the values to the server, which then updates the address, other views and the engine's own answer.
@@ -576,6 +629,7 @@ class Tiles {
   end() {
     need(this, []);
     stage.removeEventListener("keydown", this.keys);
+    this.countWhileGone();
     for (const end of RELEASE_EVENTS) removeEventListener(end, this.free);
     this.sizes.disconnect();
     cancelAnimationFrame(this.asked);

@@ -17,7 +17,7 @@ def plot(l1):
     """Plot the weights of three chosen documents, of which the others have half the weight of the first."""
     lines = []
     for number, name in enumerate(("numpy.ma.masked_outside", "numpy.std", "numpy.ndarray.std")):
-        texts = {"row": number, "id": name, "title": name, "text": ""}
+        texts = {"row": number, "id": name, "title": name, "text": "", "name": name}
         weight = (0.0, 0.1 if number else 0.2)
         lines.append(WeightLine(**texts, relevant=number == 0, chosen=number + 1, l1=(1.0, 0.001), weight=weight))
     return plot_weights(lines, l1, SPAN, "nnn", (), False)

@@ -113,9 +113,11 @@ def test_j_and_k_go_to_the_next_query_and_back():
     app = screen("explore")
     first, asked = component(app, TILES_KEY)["query"], next(b for b in app.selectbox if str(b.key).startswith("query."))
     count = len(asked.options)
-    for way, index in ((1, 1), (-1, 0), (-1, count - 1), (1, 0)):
-        app = emit(app, TILES_KEY, "stepped", way)
+    # The browser says where it wants to be: several steps may come at once, and one twice.
+    for number, (position, index) in enumerate(((1, 1), (0, 0), (-1, count - 1), (3, 3), (3, 3), (count, 0))):
+        app = emit(app, TILES_KEY, "position", [position, number], once=False)
         assert next(b for b in app.selectbox if b.key == asked.key).index == index
+        assert component(app, TILES_KEY)["position"] == index
         assert (component(app, TILES_KEY)["query"] == first) == (index == 0)
         # The sentence about all queries stands over the query that it names.
         assert bool(component(app, TILES_KEY)["headline"]) == (index == 0)

@@ -18,6 +18,6 @@ from engine.views.sets import BeforeAfter
 )
 def test_change_of_a_document_has_its_scores_and_its_ranks(ranks, expected):
     change = BeforeAfter(
-        row=3, id="d", title="", text="", before=0.55, after=0.54, ranks={"top_k": ranks, "mmr": (1, 9)}
+        row=3, id="d", title="", text="", name="d", before=0.55, after=0.54, ranks={"top_k": ranks, "mmr": (1, 9)}
     )
     assert _describe_change(change) == expected

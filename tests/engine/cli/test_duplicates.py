@@ -28,7 +28,7 @@ def test_groups_are_printed_with_what_dropping_leaves(folder):
     assert "3 of 5 documents (60%) have a near-duplicate (cosine ≥ 0.9), 0 of them 5 or more." in output
     assert "1 group of near-duplicates, 3 documents: 3 are left with one of each." in output
     assert "1 group of copies, 2 documents: 4 are left without copies." in output
-    assert output.splitlines()[-1].split() == ["3", "a", "b,", "c"]
+    assert output.splitlines()[-1].split() == ["3", "red", "red,", "crimson"]
     told = json.loads(run("duplicates", "--corpus", folder, "--duplicate-threshold", "0.97", "--json"))
     assert (told["threshold"], told["groups"], told["copies"]) == (0.97, [["a", "b"]], [["a", "b"]])
     assert (told["with_neighbours"], told["without_near"], told["without_copies"]) == (2, 4, 4)

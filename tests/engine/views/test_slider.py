@@ -297,7 +297,8 @@ def test_names_are_short_lines_of_legal_text():
     )
 
 
-def test_a_name_that_is_cut_ends_with_an_ellipsis():
-    corpus = engine.Corpus(("a", "b"), ("word " * 50, "short"))
-    long_name, short_name = (slider._name_document(corpus, row) for row in range(2))
-    assert len(long_name) == slider.LONGEST_NAME and long_name.endswith("…") and short_name == "short"
+def test_a_name_that_is_cut_has_a_tooltip():
+    corpus = engine.Corpus(("a", "b"), ("word " * 30, "short"))
+    space = engine.Space(corpus, engine.Embeddings(corpus.ids, np.eye(2)), "cpu")
+    packed = pack_sets(space, torch.eye(2, dtype=torch.float64)[0], np.array([[0, 1]]))
+    assert packed["names"][0].endswith("…") and packed["tooltips"] == {0: "word " * 29 + "word"}
