@@ -154,22 +154,31 @@ def calibrate(samples: SampledSettings, losses: LossEstimate, decoder_of: np.nda
     """Calibrate scores so that a setting chosen as sure, and one chosen as the bet, is as good as it is said to be.
 
     A sure setting almost certainly keeps the required share of the baseline's metric, the bet with a moderate chance.
-    The queries at hand are the truth of the samples. The rules are the strictest of those for a choice among all
-    settings and among each decoder's alone: to compare more decoders never makes one surer than it was by itself.
-    losses: of the settings on the queries at hand; decoder_of: (m,) number of each setting's decoder, by default one
-    for all
+    The queries at hand are the truth of the samples. The threshold of a sure setting is the strictest of those for a
+    choice among all settings and among each decoder's alone: to compare more decoders never makes one surer than it was
+    by itself. losses: of the settings on the queries at hand; decoder_of: (m,) number of each setting's decoder, by
+    default one for all
     """
     sure_score = float(stdtrit(losses.degrees, SURE_CHANCE))
     thresholds, shifts = np.full(len(BUDGETS), sure_score), np.zeros(len(BUDGETS))
-    parts = [] if decoder_of is None else samples.split_by_decoder(decoder_of)
     # Without a setting there is no choice.
-    for part in [samples, *parts] if len(losses.mean) else ():
-        sampled = _SampledChoices.score(part, losses)
-        weights = sampled.weigh_budgets(part, sure_score)
-        own_thresholds = sure_score + SAMPLE_FACTOR * _find_excesses(sampled, weights, sure_score)
-        own_shifts = SAMPLE_FACTOR * _find_shifts(sampled, sure_score / own_thresholds, losses.degrees)
-        thresholds, shifts = np.maximum(thresholds, own_thresholds), np.maximum(shifts, own_shifts)
+    if len(losses.mean):
+        sampled = _SampledChoices.score(samples, losses)
+        thresholds = _find_thresholds(sampled, samples, sure_score)
+        for own in [] if decoder_of is None else samples.split_by_decoder(decoder_of):
+            own_thresholds = _find_thresholds(_SampledChoices.score(own, losses), own, sure_score)
+            thresholds = np.maximum(thresholds, own_thresholds)
+        shifts = SAMPLE_FACTOR * _find_shifts(sampled, sure_score / thresholds, losses.degrees)
     return Calibrations(budgets=BUDGETS, thresholds=thresholds, shifts=shifts, sure_score=sure_score)
+
+
+def _find_thresholds(sampled: _SampledChoices, samples: SampledSettings, sure_score: float) -> np.ndarray:
+    """Find (budgets,) least scores of a sure setting, with which a choice among these settings holds as it is to.
+
+    sure_score: the least score if there is nothing to choose from
+    """
+    weights = sampled.weigh_budgets(samples, sure_score)
+    return sure_score + SAMPLE_FACTOR * _find_excesses(sampled, weights, sure_score)
 
 
 def _find_excesses(sampled: _SampledChoices, weights: np.ndarray, sure_score: float) -> np.ndarray:
