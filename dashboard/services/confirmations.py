@@ -58,7 +58,7 @@ def mark_confirmed(confirming: Sweep) -> None:
 def mark_tuned(loaded: Loaded, tuned: Tuned) -> None:
     """Store that a tuning has measured its choice on the split that confirms, if that is one of the corpus."""
     # A half of a split is no split of the corpus, and other pages cannot ask it.
-    if tuned.test not in loaded.dataset.qrels or tuned.base_test is None:
+    if tuned.test is None or tuned.test not in loaded.dataset.qrels or tuned.base_test is None:
         return
     labels = dict.fromkeys([tuned.base.label, tuned.chosen.label])
     qrels_digest = loaded.dataset.qrels[tuned.test].digest
