@@ -14,13 +14,14 @@ from engine.cli.finished_sweep import FinishedSweep, OtherSystems, StratifiedSwe
 from engine.cli.output import echo, write_text
 from engine.errors import ParamError
 from engine.evaluation.curve import Curve
-from engine.evaluation.decide import decide_for_report, estimate_on_axes
+from engine.evaluation.decide import OptionEstimates, decide_for_report, estimate_on_axes
 from engine.evaluation.decision import Decision
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, frontier
 from engine.evaluation.heat_map import heat_map
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import compare, describe_comparison, summarize_comparisons
 from engine.evaluation.sweep.compute import CORPUS_ENTRY, DATE_ENTRY, ENCODER_ENTRY
+from engine.evaluation.sweep.store import Store
 from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_results
 from engine.evaluation.tuning.history import PastStudy
 from engine.progress import counted
@@ -42,8 +43,9 @@ def report(swept: FinishedSweep, other_systems: OtherSystems, out: str) -> None:
     cells, k = swept.load_cells()
     strata = swept.stratify(cells, k, other_systems)
     curves, study = swept.load_curves(cells, k), swept.find_study(cells, k)
+    confirming = [cell for cell in Store(swept.store).read_cells() if cell.split != cells[0].split]
     cells += other_systems.cells(swept, cells, k)
-    write_text(out, build_page(cells, swept.across, swept.up, k, swept.baseline, strata, curves, study))
+    write_text(out, build_page(cells, swept.across, swept.up, k, swept.baseline, strata, curves, study, confirming))
     echo(f"{out}: {Path(out).stat().st_size / 1e6:.1f} MB, {counted(len(cells), 'cell')}")
 
 
@@ -56,13 +58,15 @@ def build_page(
     strata: StratifiedSweep | None = None,
     curves: Sequence[Curve] = (),
     study: PastStudy | None = None,
+    confirming: Sequence[Any] = (),
 ) -> str:
     """Build the report of measured decoders as one HTML page, whose charts need no network.
 
     cells: a decoder's metrics for each query, at set size k; across, up: metrics of the chart's axes; baseline: label
     of the decoder that the others are compared with, None for the first registered selector; strata: the metric `up` by
     kind of query; curves: decoders measured exactly at every λ, on the same queries; study: the tuning that chose on
-    these queries or reports on them, whose verdict stands in place of a new one
+    these queries or reports on them, whose verdict stands in place of a new one; confirming: cells of other splits, of
+    which those say if the choices are confirmed that Trade-off was asked about
     """
     curve = frontier(cells, across, up, k)
     # All metrics that were measured; the table's first row is the baseline.
@@ -72,7 +76,7 @@ def build_page(
     # Queries that a study keeps back to confirm its choice show no chances, from which one would choose again.
     is_kept_back = study is not None and cells[0].split != study.dev
     estimates = None if is_kept_back else estimate_on_axes(curve, curves, table.cells[0])
-    decision = decide_for_report(estimates) if study is None else None
+    decision = _decide(estimates, confirming) if study is None else None
     # A curve over other queries than the points' would not pass through them.
     exact = [each for each in curves if len(each.queries) == curve.queries]
     share = None if decision is None else decision.keep
@@ -97,6 +101,18 @@ def build_page(
         format_table(provenance),
     ]
     return format_page(f"Frontier: {title}", parts)
+
+
+def _decide(estimates: OptionEstimates | None, confirming: Sequence[Any]) -> Decision | None:
+    """Decide for the default budget, with what another split says of the choices if Trade-off has asked it."""
+    decision = decide_for_report(estimates)
+    if decision is None or estimates is None or not confirming:
+        return decision
+    # The file of confirmations comes with Streamlit, which takes a second to load: most reports do without.
+    from dashboard.services.confirmations import select_confirming_cells
+
+    cells = select_confirming_cells(decision, estimates.baseline, confirming)
+    return decide_for_report(estimates, cells) if cells else decision
 
 
 def _collect_facts(cells: Sequence[Any]) -> dict[str, str]:

@@ -318,7 +318,7 @@ def describe_marks(chart: FrontierChart) -> list[str]:
     if has_envelope_line(chart):
         parts.append("grey step: best of all")
     if any(point.point.label in chart.current for point in chart.frontier.points):
-        parts.append(f"black ring: set in {CURRENT_NAME}")
+        parts.append(f"{'white' if chart.dark else 'black'} ring: set in {CURRENT_NAME}")
     return [*parts, "shade: below the budget"] if chart.floor is not None else parts
 
 

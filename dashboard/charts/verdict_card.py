@@ -177,7 +177,10 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
         fill = (QUIET if confirmations else colour) if number < n_kept else FAINT
         _add_rect(svg, (square_left, square_left + pitch - 2, square_top, square_top + pitch - 2), fill)
     origin = f" on {decision.split}" if confirmations and decision.split else ""
-    chance = f"chance{origin} to keep {decision.budget_text}: {n_kept} in {N_SQUARES} · {format_sure_share(option)}"
+    chance = f"chance{origin} to keep {decision.budget_text}: {n_kept} in {N_SQUARES}"
+    # Beside the name of a split there may be no room for the bound: half a number says nothing.
+    full_chance = f"{chance} · {format_sure_share(option)}"
+    chance = full_chance if estimate_width(full_chance, SMALL_SIZE) <= width else chance
     _add_text(svg, SIDE_LEFT, top + 92, _fit_text(chance, SMALL_SIZE, width), SMALL_SIZE, QUIET)
     if confirmations:
         fitting = (text for text in confirmations if estimate_width(text, SMALL_SIZE) <= width)

@@ -86,15 +86,13 @@ def describe_denied_role(decision: Decision) -> str:
 
 def describe_scope(estimates: OptionEstimates) -> str:
     """Describe the decoders that a verdict compares, "With MMR alone"; "" if they are all that there are."""
-    specs = methods("selector")
     # The baseline, the first of the registry, cannot be recommended.
-    n_decoders = len(specs) - 1
+    n_decoders, n_compared = len(methods("selector")) - 1, count_compared(estimates)
     titles = dict[str, str]()
     for position, decoder in enumerate(estimates.decoders):
         # A run of another system, which has no decoder, is one more.
         name = estimates.aligned.names[position + 1] if decoder is None else decoder.select.spec.name
         titles[name] = name if decoder is None else decoder.select.spec.title
-    n_compared = len(titles.keys() & set(list(specs)[1:]))
     if n_compared == n_decoders:
         return ""
     return (
@@ -102,6 +100,12 @@ def describe_scope(estimates: OptionEstimates) -> str:
         if len(titles) <= 2
         else f"With {n_compared} of {n_decoders} decoders"
     )
+
+
+def count_compared(estimates: OptionEstimates) -> int:
+    """Return how many decoders a verdict compares with the baseline, whatever else is chosen to be measured."""
+    names = {decoder.select.spec.name for decoder in estimates.decoders if decoder is not None}
+    return len(names - {next(iter(methods("selector")))})
 
 
 def list_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:

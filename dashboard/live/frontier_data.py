@@ -1,6 +1,6 @@
 """The frontier of a live page: measured, and as plain values that a script draws at every budget and every λ."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from dashboard.session.tradeoff import N_VALUES, X_METRIC, Y_METRIC
 from engine.decoder import Decoder
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, estimate_on_axes
+from engine.evaluation.decision import Decision
 from engine.evaluation.exact_frontier import exact_frontier, list_path_decoders
 from engine.evaluation.frontier import KEPT_SHARE, FrontierPoint, frontier
 from engine.evaluation.metrics import title_of
@@ -38,6 +39,10 @@ from engine.values import Embeddings, Qrels
 from engine.views.slider import stops
 from engine.wording import visible
 
+FindConfirming = Callable[[Decision, Cell], Sequence[Cell]]
+"""Function that returns the cells by which another split judges a decision, () where it was not asked.
+
+It takes the decision and the baseline's cell."""
 COORDINATE_DIGITS = 5
 """Significant digits of coordinates: a chart of 2,000 pixels shows four."""
 
@@ -91,12 +96,14 @@ def set_value(decoder: Decoder, param_name: str, value: Any) -> Decoder:
     return replace(decoder, select=type(select)(**values_of(select) | {param_name: value}))
 
 
-def build_frontier_data(measured: MeasuredDecoders, decoders: Mapping[str, Decoder]) -> dict[str, Any] | None:
+def build_frontier_data(
+    measured: MeasuredDecoders, decoders: Mapping[str, Decoder], find_confirming: FindConfirming | None = None
+) -> dict[str, Any] | None:
     """Build what the script live_frontier.js draws, and the verdict at every budget.
 
-    decoders: key of the tile → decoder. The result has means over queries only, nothing of a single one; None where the
-    baseline's sets have fewer than two documents on every query. Raises DataError or ParamError as `engine.frontier`
-    does.
+    decoders: key of the tile → decoder; find_confirming: finds what another split says of the choices. The result has
+    means over queries only, nothing of a single one; None where the baseline's sets have fewer than two documents on
+    every query. Raises DataError or ParamError as `engine.frontier` does.
     """
     # No set has a diversity, as of a corpus of one document.
     if not find_complete_queries(measured.cells[0], (X_METRIC, Y_METRIC)).any():
@@ -130,7 +137,7 @@ def build_frontier_data(measured: MeasuredDecoders, decoders: Mapping[str, Decod
         "notes": [],
     }
     if estimates is not None:
-        data |= _build_verdict(chart, estimates, decoders)
+        data |= _build_verdict(estimates, decoders, find_confirming)
     if dropped:
         verb = "is" if len(dropped) == 1 else "are"
         settings = counted(len(dropped), "setting")
@@ -230,11 +237,18 @@ def _list_values(decoder: Decoder) -> list[Any]:
     return list(dict.fromkeys([*form.grid(N_VALUES.default), values_of(decoder.select)[param.name]]))
 
 
-def _build_verdict(chart: FrontierChart, estimates: OptionEstimates, decoders: Mapping[str, Decoder]) -> dict[str, Any]:
+def _build_verdict(
+    estimates: OptionEstimates, decoders: Mapping[str, Decoder], find_confirming: FindConfirming | None
+) -> dict[str, Any]:
     """Build the verdict at every budget, the sentences on its origin, and the sliders' values of its choices."""
     decision = estimates.decide(KEPT_SHARE.default, with_options=False)
+    confirming_cells = () if find_confirming is None else find_confirming(decision, estimates.baseline)
+    if confirming_cells:
+        decision = estimates.decide(KEPT_SHARE.default, confirming_cells, with_options=False)
     verdict = build_verdict_data(estimates, decision, False, describe_scope(estimates))
-    origin = decision.sentences[len(list_headlines(decision)) :]
+    # Both choices have what another split says of them in their boxes.
+    origin_sentences = decision.sentences[len(list_headlines(decision)) :]
+    origin = [text for text in origin_sentences if text not in decision.confirmations]
     settings = {}
     for option in verdict["options"]:
         place = _find_slider_value(estimates.find_decoder(option["label"]), decoders)

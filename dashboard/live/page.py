@@ -14,7 +14,7 @@ from dashboard.charts.html import escape_html
 from dashboard.components.bundle import MODULES_NAME, bundle_scripts, encode_json
 from dashboard.components.tile_data import PackedQuery, pack_query
 from dashboard.components.vendor import MODULE_FOLDER
-from dashboard.live.frontier_data import build_frontier_data, measure_settings
+from dashboard.live.frontier_data import FindConfirming, build_frontier_data, measure_settings
 from engine.cli.output import write_text
 from engine.decoder import Decoder
 from engine.errors import DataError
@@ -55,6 +55,7 @@ class LiveContent:
     judged: Embeddings | None = None  # of the frontier, None for the chosen queries
     split: str = ""  # of the judged queries
     k: int = 10
+    find_confirming: FindConfirming | None = None  # finds what another split says of the verdict's choices
     title: str = ""  # "" for the name of the corpus
 
     @property
@@ -197,4 +198,4 @@ def _build_frontier(
         progress=progress,
         stop=stop,
     )
-    return build_frontier_data(measured, decoders)
+    return build_frontier_data(measured, decoders, content.find_confirming)

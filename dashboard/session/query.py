@@ -169,16 +169,6 @@ def select_query(loaded: Loaded, mode: str, split: str | None, entry: str) -> st
     return None
 
 
-def step_query(loaded: Loaded, direction: int) -> None:
-    """Go to the next (1) or previous (−1) labelled query, from the last on to the first; for a callback.
-
-    The order is that in which they are listed; a query outside of it leads to the first.
-    """
-    position = find_position(loaded)
-    if position is not None:
-        select_position(loaded, max(position + direction, 0) if position < 0 else position + direction)
-
-
 def find_position(loaded: Loaded) -> int | None:
     """Return the labelled query's position in the list; −1 for one outside of it, None for another kind of query."""
     if (listed := _list_labelled(loaded)) is None:

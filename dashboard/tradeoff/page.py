@@ -106,7 +106,7 @@ body:has(.st-key-{verdict.KEY} :is(button, [data-testid=stTooltipHoverTarget]):i
   .st-key-{CONTROLS} [data-testid=stPopover] button :is(p, [data-testid=stMarkdownContainer]) {{position: absolute;
     width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}}
   .st-key-tradeoff-frontier {{overflow: visible !important; margin-bottom: 1.5rem}}
-  .st-key-{PILLS} {{flex: 1 1 calc(100% - 4rem); min-width: 0}}
+  .st-key-{PILLS} {{flex: 1 1 100%; min-width: 0}}
   .st-key-{PILLS}, .st-key-{PILLS} > div {{overflow: hidden}}
   .st-key-{PILLS} [data-testid=stButtonGroup] > div {{flex-wrap: nowrap !important; overflow-x: auto;
     scrollbar-width: none; scroll-snap-type: x proximity}}
@@ -182,8 +182,8 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     # Only the decoders chosen in Explore and the baseline, the first registered one, are measured without a click.
     starts_unasked = {*decoders.list_chosen(), next(iter(methods("selector")))}.issuperset(names)
     board = _Board(
-        loaded=loaded, question=question, sweep=sweep, x=x, y=y, starts_unasked=starts_unasked, is_asked=is_asked,
-        estimate_all=partial(_estimate_all_decoders, sweep, scorers, values, _get_depth(question)),
+        loaded=loaded, question=question, sweep=sweep, values=values, x=x, y=y, starts_unasked=starts_unasked,
+        is_asked=is_asked, estimate_all=partial(_estimate_all_decoders, sweep, scorers, values, _get_depth(question)),
     )  # fmt: skip
     _draw_board(board)
 
@@ -209,7 +209,7 @@ def _draw_decoders() -> list[str]:
     """Draw the choice of decoders; return their names, by default those of Explore and the baseline."""
     specs = methods("selector")
     st.session_state.setdefault(settings.PICKED_KEY, settings.get_default(settings.PICKED_KEY))
-    method_names = choose_decoders(
+    return choose_decoders(
         "Decoders",
         {name: spec.title for name, spec in specs.items()},
         settings.PICKED_KEY,
@@ -219,9 +219,6 @@ def _draw_decoders() -> list[str]:
         help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is "
         "always there: what the others are compared with.",
     )
-    if len(method_names) < len(specs):
-        st.button("All", key="tradeoff.all", on_click=selection.pick_all_decoders, help="Compare all decoders")
-    return method_names
 
 
 def _get_labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
@@ -461,6 +458,7 @@ class _Board:
     loaded: Loaded
     question: Question | None  # the current query, None without one
     sweep: Sweep
+    values: int  # how many values of each parameter are measured
     x: str  # name of the metric on the horizontal axis, or of time
     y: str
     starts_unasked: bool  # only decoders of Explore and the baseline, so that a short job may start without a click
@@ -489,14 +487,16 @@ def _draw_board(board: _Board) -> None:
             offer_text=_describe_missing(sweep, cells),
             autostart=False,
             on_partial=lambda _: draw_results(),
+            # Where the verdict is complete, using its choice is the page's one primary button.
+            button_kind="secondary" if _is_complete(board, cells) else "primary",
             failed_text="Measuring ended early; what is finished is kept.",
         )
         is_quick, is_free = (
             board.starts_unasked and sweeps.is_small(sweep),
             jobs.find_blocker(sweeps.SWEEP_PURPOSE) is None,
         )
-        # Without a click: a short job that has not run yet, if no other one is in its way. "Compare all decoders" names
-        # the time and needs no second click; behind another job it waits.
+        # Without a click: a short job that has not run yet, if no other one is in its way. "Compare all" names the time
+        # and needs no second click; behind another job it waits.
         starts_itself = is_quick and is_free and panel.job is None
         if starts_itself or (board.is_asked and (panel.job is None or not panel.job.is_active)):
             panel.start_job()
@@ -506,6 +506,26 @@ def _draw_board(board: _Board) -> None:
         if panel.draw_until_result() is None and job is not None and job.partial:
             return  # the panel draws it
     draw_results()
+
+
+def _is_complete(board: _Board, cells: Cells) -> bool:
+    """Return True if all of the grid is measured: the verdict is not "so far" for want of one setting beside it.
+
+    A setting brought from Explore may have other values than the grid, which are those usual for a parameter.
+    """
+    if not cells.missing:
+        return True
+    sweep = board.sweep
+    # Without all of the model's judgements people's alone count, which may choose another setting.
+    if sweep.model is not None and cells.model is None:
+        return False
+    names = dict.fromkeys(each.select.spec.name for each in sweep.decoders)
+    stages = {stage for name in names for stage in read_column(grid(name, board.values), "select")}
+    on_grid = [each for each in sweep.decoders if each.select in stages]
+    if not {each.label for each in on_grid}.issubset(read_column(cells.points, "label")):
+        return False
+    paths = sweep.with_decoders((sweep.baseline, *on_grid)).exact_decoders
+    return all(any(curve.has(each) for curve in cells.curves) for each in paths)
 
 
 @st.fragment(run_every=POLL_INTERVAL)
@@ -605,6 +625,9 @@ def _draw_results(board: _Board) -> None:
         # Before the first setting is measured; what nobody has started has no place yet.
         if cells.running:
             _draw_last_chart(board.loaded)
+        else:
+            # There is no verdict yet, which has the button otherwise.
+            verdict.draw_compare_all(board.estimate_all)
         return
     body = st.container()
     # Estimating takes a second in a new session: what comes has its place until then, below, where it leaves no gap.
@@ -637,7 +660,7 @@ def _draw_cells(board: _Board, cells: Cells) -> None:
         st.text(error.finding)
         return
     _draw_uncounted(sweep, cells, results.refusal)
-    results, verdict_data = _draw_verdict(loaded, results, cells, board.estimate_all)
+    results, verdict_data = _draw_verdict(board, results, cells)
     decision, base = results.decision, results.base
     opened, curve = _find_opened(results, is_complete=not cells.missing)
     has_differences = base is not None and len(results.labels) > 1 and len(sweep.queries) > 1
@@ -667,23 +690,23 @@ def _draw_cells(board: _Board, cells: Cells) -> None:
         draw_sets(loaded, board.question, sweep, results.frontier, opened, curve, order)
 
 
-def _draw_verdict(
-    loaded: Loaded, results: _Results, cells: Cells, estimate_all: Callable[[], float]
-) -> tuple[_Results, dict[str, Any]]:
+def _draw_verdict(board: _Board, results: _Results, cells: Cells) -> tuple[_Results, dict[str, Any]]:
     """Draw the verdict, after what another split says of it if that was asked for.
 
     Return the results with the decision that was drawn, and what the browser draws of it, {} without a decision.
-    cells: without other systems; estimate_all: returns the seconds that the decoders that are not chosen would take
+    cells: without other systems
     """
+    loaded, is_complete = board.loaded, _is_complete(board, cells)
     sweep, estimates, decision = results.sweep, results.estimates, results.decision
     if estimates is None or decision is None:
         return results, {}
-    other_split = _find_other_split(loaded, sweep)
+    other_split = confirmations.find_other_split(loaded, sweep.split)
     if other_split is not None:
-        decision = _confirm_if_asked(loaded, results, decision, other_split)
+        decision = _confirm_if_asked(results, decision, other_split)
     # Tune names this choice with what the other split says of it.
-    tuned_text = _describe_tuned(loaded, results, cells, decision)
-    remark = f"{_describe_limits(sweep, cells, decision)} {tuned_text}".strip()
+    tuned_text = _describe_tuned(loaded, results, is_complete, decision)
+    opened_text = "" if other_split is None else _describe_openings(loaded, decision, other_split)
+    remark = " ".join(filter(None, [_describe_limits(sweep, cells, decision), tuned_text, opened_text]))
     chart = FrontierChart(
         frontier=results.frontier, dark=False, share=decision.keep, estimates=estimates, exact=results.exact,
         pinned=selection.get_pinned(),
@@ -701,12 +724,20 @@ def _draw_verdict(
         None if cells.running else other_split,
         remark,
         request,
-        not cells.missing,
-        estimate_all,
+        is_complete,
+        board.estimate_all,
     )
     if other_split is None and not cells.running:
         _draw_embedding_step(loaded, sweep)
     return replace(results, decision=decision), verdict_data
+
+
+def _describe_openings(loaded: Loaded, decision: Decision, other_split: str) -> str:
+    """Describe that Tune has asked the split that can confirm before, as it is sealed once; "" where it has not."""
+    n_tuned = confirmations.count_by_page(loaded, other_split).get(confirmations.TUNE_TITLE, 0)
+    if not n_tuned or decision.confirm_split is not None:
+        return ""
+    return f"{other_split} was opened before, on Tune, about {counted(n_tuned, 'choice')}."
 
 
 def _is_choice(opened: OpenSetting, decision: Decision | None) -> bool:
@@ -751,10 +782,11 @@ def _describe_pin(pin: selection.PinnedSetting, decision: Decision) -> str:
     return f"{chosen_text}; {decision.confirm_split} proves that it keeps {decision.budget_text}."
 
 
-def _describe_tuned(loaded: Loaded, results: _Results, cells: Cells, decision: Decision) -> str:
+def _describe_tuned(loaded: Loaded, results: _Results, is_complete: bool, decision: Decision) -> str:
     """Remember the verdict's choice for Tune; describe what Tune chose for the same question in this session.
 
-    "" without that, or on other axes. decision: after what another split says of it, if that was asked for
+    "" without that, or on other axes. is_complete: all of the grid is measured; decision: after what another split says
+    of it, if that was asked for
     """
     # Tune's goal with a bound is diversity, of which Recall is kept.
     if results.estimates is None or (decision.objective, decision.metric) != (settings.X_METRIC, settings.Y_METRIC):
@@ -765,7 +797,7 @@ def _describe_tuned(loaded: Loaded, results: _Results, cells: Cells, decision: D
         name="no setting" if sure is None else sure.name, n_queries=decision.queries,
         queries_digest=digest_query_ids(results.estimates.aligned.queries), split=decision.split, status=status,
     )  # fmt: skip
-    if not cells.missing:
+    if is_complete:
         remember_choice(loaded, TRADEOFF, set_size, decision.keep, choice)
     return describe_other_choice(loaded, TUNE, set_size, decision.keep, choice)
 
@@ -878,20 +910,6 @@ def _list_best_cells(results: _Results, base: FrontierPoint) -> list[Any]:
     return [estimates.aligned.cells[estimates.position_of[label] + 1] for label in labels]
 
 
-def _find_other_split(loaded: Loaded, sweep: Sweep) -> str | None:
-    """Return a split that can confirm a choice made on the measured one; None without one.
-
-    Its queries must be judged and have vectors. "test" is preferred.
-    """
-    others = [name for name in loaded.dataset.qrels if name != sweep.split]
-    # False sorts before True, so "test" comes first.
-    for name in sorted(others, key=lambda name: name != "test"):
-        queries = loaded.dataset.judged(name)
-        if len(queries) and find_query_vectors(loaded, queries) is not None:
-            return name
-    return None
-
-
 def _draw_embedding_step(loaded: Loaded, sweep: Sweep) -> None:
     """Say that the queries of another split need vectors before it can confirm a choice, and offer to embed them.
 
@@ -927,30 +945,19 @@ def _draw_embedding_step(loaded: Loaded, sweep: Sweep) -> None:
         draw_end(job, "The queries could not be embedded.")
 
 
-def _confirm_if_asked(loaded: Loaded, results: _Results, decision: Decision, other_split: str) -> Decision:
+def _confirm_if_asked(results: _Results, decision: Decision, other_split: str) -> Decision:
     """Return the decision with what another split says of it, if that was asked for, in this session or an earlier one.
 
     other_split: whose queries can confirm the choice
     """
     if decision.sure is None and decision.bet is None:
         return decision
-    confirming = _build_confirming(loaded, results.sweep, decision, other_split)
+    confirming = confirmations.build_confirming(results.sweep, decision, other_split)
     if selection.is_asked_to_confirm(decision):
         confirmations.mark_confirmed(confirming)
     elif not confirmations.was_confirmed(confirming):
         return decision
     return _confirm(results, decision, confirming)
-
-
-def _build_confirming(loaded: Loaded, sweep: Sweep, decision: Decision, other_split: str) -> Sweep:
-    """Build the sweep of the baseline and both choices on another split."""
-    choices = (decision.sure, decision.bet)
-    chosen = [option.decoder for option in choices if option is not None and option.decoder is not None]
-    queries = loaded.dataset.judged(other_split)
-    return replace(
-        sweep, decoders=(sweep.baseline, *chosen), queries=queries, vectors=find_query_vectors(loaded, queries),
-        qrels=loaded.dataset.qrels[other_split], split=other_split,
-    )  # fmt: skip
 
 
 def _confirm(results: _Results, decision: Decision, confirming: Sweep) -> Decision:

@@ -89,17 +89,11 @@ def open_judge(request: JudgingRequest | None = None) -> None:
     st.session_state[LEAVE_KEY], st.session_state[REDRAW_KEY] = JUDGE, True
 
 
-def pick_all_decoders() -> None:
-    """Select every decoder to be compared; for a callback."""
-    st.session_state[PICKED_KEY] = list(methods("selector"))
-    # The choice lies outside the part of the page that a click draws anew.
-    st.session_state[REDRAW_KEY] = True
-
-
 def compare_all_decoders() -> None:
     """Select every decoder and measure what is missing, without a further click; for a callback."""
-    pick_all_decoders()
-    st.session_state[START_KEY] = True
+    st.session_state[PICKED_KEY] = list(methods("selector"))
+    # The choice lies outside the part of the page that a click draws anew.
+    st.session_state[START_KEY] = st.session_state[REDRAW_KEY] = True
 
 
 def ask_to_confirm(decision: Decision) -> None:

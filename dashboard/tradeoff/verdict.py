@@ -11,6 +11,7 @@ from dashboard.charts.frontier import BUDGET_STEP, FrontierChart, list_budgets
 from dashboard.charts.palette import method_look
 from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, VerdictCard, build_verdict_svg
 from dashboard.charts.verdict_data import (
+    count_compared,
     describe_scope,
     find_method,
     format_sure_share,
@@ -66,9 +67,8 @@ def draw_verdict(
     They name the settings that keep the budget, the required share of the baseline's metric. While it is dragged on the
     chart, the sentences follow in the browser. chart: the frontier on the card, one picture of the verdict; data: of
     `build_verdict_data`; other_split: whose queries can confirm the choice, None for none; remark: on what is missing;
-    request: documents whose judgements would give another candidate, None for none; is_complete: nothing remains to
-    be measured, so that using the choice is the next step; estimate_all: returns the seconds that measuring the other
-    decoders would take
+    request: documents whose judgements would give another candidate, None for none; is_complete: all of the grid is
+    measured, so that using the choice is the next step; estimate_all: as `draw_compare_all` takes it
     """
     scope = "" if chart.estimates is None else describe_scope(chart.estimates)
     with st.container(key=KEY, gap="xsmall"):
@@ -99,7 +99,7 @@ def draw_verdict(
                         help=_describe_proof(loaded, chart.estimates, decision, other_split),
                     )
             if chart.estimates is not None and (share := find_lower_share(chart.estimates, decision)) is not None:
-                _draw_lower_share(chart.estimates, decision, share)
+                _draw_lower_share(chart.estimates, decision, share, is_complete)
             if request is not None:
                 st.button(
                     f"Judge the {request.n_missing:,} missing",
@@ -108,12 +108,13 @@ def draw_verdict(
                     args=(request,),
                     help="Too many of the documents that the most promising setting returns have no judgement.",
                 )
-            scope_text = _draw_scope(estimate_all)
+            draw_compare_all(estimate_all)
         # The sentences after the headlines say on which queries it was chosen.
         origin_sentences = decision.sentences[len(list_headlines(decision)) :]
         if is_available():
             # Both choices have what another split says of them in their boxes.
             origin_sentences = tuple(text for text in origin_sentences if text not in decision.confirmations)
+        scope_text = "" if chart.estimates is None else _describe_compared(chart.estimates)
         row.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))), help=SCOPE_HELP)
 
 
@@ -144,17 +145,20 @@ def _describe_proof(loaded: Loaded, estimates: OptionEstimates | None, decision:
     )
 
 
-def _draw_lower_share(estimates: OptionEstimates, decision: Decision, share: float) -> None:
-    """Draw the button that asks an unconfirmed choice for the share that the other split is sure it keeps."""
+def _draw_lower_share(estimates: OptionEstimates, decision: Decision, share: float, is_complete: bool) -> None:
+    """Draw the button that asks an unconfirmed choice for the share that the other split is sure it keeps.
+
+    is_complete: all of the grid is measured
+    """
     # The slider and the line on the chart end at the lowest budget.
     if share < KEPT_SHARE.comfortable_range[0]:
         return
     why = "The other split confirms that the same setting keeps that much."
-    # A choice with which the other split agrees may be used as it is.
-    is_denied = decision.sure is not None and decision.sure.is_denied
+    # A choice with which the other split agrees may be used as it is, and what is to be measured comes first.
+    is_advised = is_complete and decision.sure is not None and decision.sure.is_denied
     st.button(
         f"Keep {percent(share)} instead",
-        type="primary" if is_denied else "secondary",
+        type="primary" if is_advised else "secondary",
         key="tradeoff.lower",
         on_click=selection.keep_lower_share,
         args=(estimates, decision, share),
@@ -162,24 +166,27 @@ def _draw_lower_share(estimates: OptionEstimates, decision: Decision, share: flo
     )
 
 
-def _draw_scope(estimate_all: Callable[[], float]) -> str:
-    """Draw the button that compares all decoders, unless they are; return a sentence on how many are compared.
+def _describe_compared(estimates: OptionEstimates) -> str:
+    """Describe how many decoders the verdict compares, those that are measured; "" if they are all."""
+    # The headline says "no setting" or "you can be": a person must see of how many decoders that is said. The baseline,
+    # the first of the registry, is always among them and cannot be recommended.
+    n_decoders, n_compared = len(methods("selector")) - 1, count_compared(estimates)
+    return "" if n_compared >= n_decoders else f"Compared: {n_compared:,} of {counted(n_decoders, 'decoder')}."
 
-    estimate_all: returns the seconds that measuring the others would take, 0 if they are measured
+
+def draw_compare_all(estimate_all: Callable[[], float]) -> None:
+    """Draw the button that chooses all decoders and measures what is missing, unless all are chosen.
+
+    It stands below the verdict, or in its place, once on the page. estimate_all: returns the seconds that it takes, 0
+    if all is measured
     """
-    specs, picked_names = methods("selector"), st.session_state.get(PICKED_KEY, ())
-    # The baseline, the first of the registry, is always among them and cannot be recommended.
-    names = {name for name in picked_names if name in specs} - {next(iter(specs))}
-    if len(names) >= len(specs) - 1:
-        return ""
-    # The headline says "no setting" or "you can be": a person must see of how many decoders that is said.
-    why = "The verdict looks at the decoders that are chosen above."
+    if len(st.session_state.get(PICKED_KEY, ())) >= len(methods("selector")):
+        return
     # Estimating takes long with many queries, so it is left to where it is shown.
-    all_seconds = estimate_all()
-    time_text = f" · about {rough_duration(all_seconds)}" if all_seconds else ""
-    label = f"Compare all decoders{time_text}"
-    st.button(label, key="tradeoff.all.verdict", on_click=selection.compare_all_decoders, help=why)
-    return f"Compared: {len(names):,} of {counted(len(specs) - 1, 'decoder')}."
+    seconds = estimate_all()
+    time_text = f" · about {rough_duration(seconds)}" if seconds else ""
+    why = "Chooses all decoders above and measures what is missing: the verdict looks at those that are measured."
+    st.button(f"Compare all{time_text}", key="tradeoff.all", on_click=selection.compare_all_decoders, help=why)
 
 
 def draw_choices(data: dict[str, Any]) -> None:
@@ -204,8 +211,8 @@ def _draw_actions(
 ) -> None:
     """Draw buttons to use the first choice in Explore, and to see it as code or as a card.
 
-    chart: what the card draws; decoder: of the sure setting, or of the bet without one; is_complete: nothing remains to
-    be measured
+    chart: what the card draws; decoder: of the sure setting, or of the bet without one; is_complete: all of the grid
+    is measured
     """
     kind = choose_button_kind(decision, is_complete)
     st.button("Use in Explore", type=kind, key="tradeoff.use", on_click=use_in_explore, args=(decoder,))
@@ -221,7 +228,7 @@ def _draw_actions(
 def choose_button_kind(decision: Decision, is_complete: bool) -> Literal["primary", "secondary"]:
     """Return the kind of the button that uses the verdict's choice: the sure setting, or the bet without one.
 
-    is_complete: nothing remains to be measured
+    is_complete: all of the grid is measured
     """
     option = decision.sure or decision.bet
     # While something is to be measured, the button that measures it is the page's one primary button. A choice that
@@ -240,8 +247,8 @@ def use_in_explore(decoder: Decoder) -> None:
 def draw_card_button(build_card: Callable[[], VerdictCard], key: str, is_complete: bool = True) -> None:
     """Draw a button that shows the verdict as one picture in a dialog.
 
-    build_card: makes the picture's content, called on the click only; key: of the button; is_complete: nothing remains
-    to be measured
+    build_card: makes the picture's content, called on the click only; key: of the button; is_complete: all of the
+    grid is measured
     """
 
     def draw_preview(card: VerdictCard) -> None:

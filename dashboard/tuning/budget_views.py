@@ -55,7 +55,7 @@ def draw_known(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
 
 
 def _draw_sealed_split(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
-    """Draw the line on the split that confirms, which a tuning opens once, and if Trade-off has opened it before."""
+    """Draw the line on the split that confirms, which a tuning opens once, and what has opened it before."""
     if splits.test is None:
         st.text("No queries are kept back: the choice will not be confirmed.")
         return
@@ -63,16 +63,17 @@ def _draw_sealed_split(loaded: Loaded, request: TuningRequest, splits: Splits) -
     text = "Opened once, after the choice: what is chosen must be sure to keep the budget there too."
     if request.every:
         text += " The other decoders' best settings are shown beside it, and change nothing."
-    n_confirmed = confirmations.count_confirmed(loaded, splits.test)
+    counts = confirmations.count_by_page(loaded, splits.test)
     state = "sealed"
-    if n_confirmed:
-        state = "opened before, on Trade-off"
+    if counts:
+        state = f"opened before, on {' and '.join(counts)}"
+        openings = " and ".join(f"{page} about {counted(n_choices, 'choice')}" for page, n_choices in counts.items())
         text += (
-            f" Trade-off has asked these queries about {counted(n_confirmed, 'choice')}: whoever chooses by what they "
-            "said has no others to confirm it."
+            f" These queries were asked before, on {openings}: whoever chooses by what they said has no others to "
+            "confirm it."
         )
     with st.container(horizontal=True, gap="small"):
-        st.markdown(":material/drafts:" if n_confirmed else ":material/mail:", width="content")
+        st.markdown(":material/drafts:" if counts else ":material/mail:", width="content")
         st.text(visible(f"{splits.test} · {n_queries} · {state}"), width="content", help=text)
 
 

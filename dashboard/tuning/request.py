@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import engine
+from dashboard.services import confirmations
 from dashboard.services.jobs import Job
 from dashboard.services.model_grades import load_pair
 from dashboard.services.query_vectors import embed_missing
@@ -260,6 +261,8 @@ def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcom
         tuned = tune(request.method, **options)
     # The history is in the same file as the cells.
     record_study(store, tuned, request.title, request.as_json())
+    # The split that confirms is open from now on, for Trade-off too.
+    confirmations.mark_tuned(loaded, tuned)
     return TuningOutcome(request, tuned, splits.remarks, len(loaded.space))
 
 

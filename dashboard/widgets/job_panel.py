@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import streamlit as st
 
@@ -123,6 +123,7 @@ class JobPanel(Generic[T]):
     work: Callable[[Job], T]  # function of the job
     start_label: str = ""  # label of the button; "" if the job starts by itself and the button only resumes it
     offer_text: str = ""  # text above the button
+    button_kind: Literal["primary", "secondary"] = "primary"  # secondary beside a primary button of the page
     resume_label: str = "Resume"  # label of the button after a stop; another one if no work is kept
     autostart: bool = True  # True to start the first time without a click, if this session has no other job
     wait_seconds: float = 0.0  # seconds that a page waits for a job that may end at once
@@ -192,6 +193,7 @@ class JobPanel(Generic[T]):
             # A job that starts by itself gets here unstarted only if it must wait: its button then says "Queue".
             if button_label or self.autostart:
                 options: dict[str, Any] = {"disabled": bool(self.locked_reason), "help": self.locked_reason or None}
+                options["type"] = self.button_kind
                 draw_run_button(button_label, button_key, self.queue_purpose, on_click=self.start_job, **options)
             if job is not None and self.dismiss_help:
                 st.button("Dismiss", key=f"{self.purpose}.dismiss", help=self.dismiss_help, on_click=self.drop_job)

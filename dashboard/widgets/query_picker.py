@@ -21,12 +21,13 @@ from dashboard.session.query import (
     corpus_key,
     find_first_split,
     find_max_k,
+    find_position,
     find_waiting_k,
     get_query_order,
     get_selection,
     list_ways,
+    select_position,
     set_query_order,
-    step_query,
 )
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose
@@ -220,10 +221,15 @@ def _draw_labelled(
         persist_state="session",
         label_visibility="collapsed",
     )
+    # Each button knows the position it leads to: a click before the page is drawn anew brings along the choice that was
+    # there before, and a step from it would be one that was taken already. From outside the list both go to its start.
+    position = find_position(loaded)
     with st.container(horizontal=True, gap=None, width="content"):
         for step, icon, why in ((-1, "chevron_left", "Previous query (k)"), (1, "chevron_right", "Next query (j)")):
             button_key = f"header.step.{step}"
-            st.button("", key=button_key, icon=f":material/{icon}:", help=why, on_click=step_query, args=(loaded, step))
+            target = 0 if position is None or position < 0 else position + step
+            arguments = (loaded, target)
+            st.button("", key=button_key, icon=f":material/{icon}:", help=why, on_click=select_position, args=arguments)
     query_id, query_text = queries.ids[query_index], queries.texts[query_index]
     stored = loaded.queries
     vector = _embed_text(loaded, query_text, on_wait) if stored is None else stored[dataset.queries.position[query_id]]

@@ -829,12 +829,15 @@ def estimate_on_axes(
         return None
 
 
-def decide_for_report(estimates: OptionEstimates | None) -> Decision | None:
-    """Decide for the default budget, with the next grade's choices; None without estimates."""
+def decide_for_report(estimates: OptionEstimates | None, confirm: Iterable[Any] | None = None) -> Decision | None:
+    """Decide for the default budget, with the next grade's choices; None without estimates.
+
+    confirm: cells of another split that judge the choices, None for none
+    """
     if estimates is None:
         return None
     # with_options=False: the list of all settings takes longest, and a report has a table of them.
-    return estimates.decide(KEPT_SHARE.default, with_options=False, with_next_level=True)
+    return estimates.decide(KEPT_SHARE.default, confirm, with_options=False, with_next_level=True)
 
 
 def _read_provenance(cell: Any, fact: str) -> str | None:

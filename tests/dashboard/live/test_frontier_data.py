@@ -37,6 +37,32 @@ def test_sentences_of_every_budget_are_the_engines(measured, data):
     assert data["notes"][0].startswith("Chosen on 22 queries of dev")
 
 
+def test_what_another_split_says_of_the_choices_stands_in_their_boxes(measured):
+    content, settings = measured
+    chosen = []
+
+    def measure_choices(decision, baseline):
+        """Measure the choices of the page on queries of another name."""
+        chosen.append(baseline.label)
+        options = [option.decoder for option in (decision.sure, decision.bet) if option is not None]
+        base = engine.Decoder(engine.make("top_k"))
+        metrics = ("recall", "ilad")
+        return list(
+            engine.sweep([base, *options], content.space, content.judged, content.qrels, K, metrics, split="test")
+        )
+
+    decoders = {decoder.select.spec.name: decoder for decoder in content.decoders}
+    data = build_frontier_data(settings, decoders, measure_choices)
+    decision = engine.decide([*settings.cells, *settings.curves], k=K)
+    confirmed = engine.decide(
+        [*settings.cells, *settings.curves], k=K, confirm=measure_choices(decision, settings.cells[0])
+    )
+    assert chosen == [settings.cells[0].label] * 2 and confirmed.confirmations
+    shown = [box["help"] for box in data["verdict"]["confirmations"] if box is not None]
+    assert shown == list(confirmed.confirmations)
+    assert not set(shown) & set(data["notes"]), "the boxes have them"
+
+
 def test_a_choice_is_a_value_of_its_decoders_slider(measured, data):
     content, _ = measured
     decoders = {decoder.select.spec.name: decoder for decoder in content.decoders}

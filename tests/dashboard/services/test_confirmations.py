@@ -1,6 +1,7 @@
 """What was confirmed is on file: the same choice alone counts, and a damaged line says nothing."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,13 +28,25 @@ def confirming():
 
 def test_mark_confirmed_counts_a_choice_once_and_no_other(confirming):
     other = replace(confirming, decoders=confirming.decoders[:1])
-    assert not confirmations.was_confirmed(confirming) and not confirmations.count_confirmed(confirming.loaded, "test")
+    assert not confirmations.was_confirmed(confirming) and not confirmations.count_by_page(confirming.loaded, "test")
     confirmations.mark_confirmed(confirming)
     confirmations.mark_confirmed(confirming)
     assert confirmations.was_confirmed(confirming) and not confirmations.was_confirmed(other)
     assert not confirmations.was_confirmed(replace(confirming, k=5))
-    counts = {split: confirmations.count_confirmed(confirming.loaded, split) for split in ("test", "dev", "none")}
-    assert counts == {"test": 1, "dev": 0, "none": 0}
+    counts = {split: confirmations.count_by_page(confirming.loaded, split) for split in ("test", "dev", "none")}
+    assert counts == {"test": {"Trade-off": 1}, "dev": {}, "none": {}}
+
+
+def test_mark_tuned_opens_the_split_for_trade_off_and_a_half_of_a_split_does_not(confirming):
+    base, chosen = (SimpleNamespace(label=decoder.label) for decoder in confirming.decoders)
+    tuned = SimpleNamespace(test="test", base_test=base, base=base, chosen=chosen, k=confirming.k)
+    confirmations.mark_tuned(confirming.loaded, SimpleNamespace(**vars(tuned) | {"test": "half of dev"}))
+    confirmations.mark_tuned(confirming.loaded, SimpleNamespace(**vars(tuned) | {"base_test": None}))
+    assert confirmations.count_by_page(confirming.loaded, "test") == {}
+    for _ in range(2):
+        confirmations.mark_tuned(confirming.loaded, tuned)
+    assert confirmations.count_by_page(confirming.loaded, "test") == {"Tune": 1}
+    assert confirmations.was_confirmed(confirming), "Trade-off knows what was asked about the same choice"
 
 
 @pytest.mark.parametrize("line", ["{", "[1]", "\x00"])

@@ -4,6 +4,7 @@ import json
 import re
 import threading
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -77,6 +78,13 @@ def swept(decoders=None, **asked):
     space, queries, qrels = toy(batch=24)
     decoders = decoders or [*grid("top_k"), *grid("mmr", 5), *grid("vrsd")]
     return list(engine.sweep(decoders, space, queries, qrels, 5, ("recall", "ilad"), **asked))
+
+
+def list_primary(app):
+    """Return the keys of the page's primary buttons."""
+    primary = [button.key for button in app.button if button.proto.type == "primary"]
+    # A first visit has a tour, which covers the page.
+    return [key for key in primary if key.startswith("tradeoff.")]
 
 
 def headline_of(app):
@@ -169,7 +177,8 @@ def test_the_decoders_are_explores_and_all_others_wait_for_a_click():
     pills = next(group for group in app.button_group if group.label == "Decoders")
     assert pills.value == ["top_k", "mmr"]
     pages.finish_jobs(app)
-    pages.press(app, "tradeoff.all")
+    app.session_state[PICKED_KEY] = list(engine.methods("selector"))
+    pages.run(app)
     pills = next(group for group in app.button_group if group.label == "Decoders")
     assert pills.value == list(engine.methods("selector")) and "tradeoff.all" not in pages.keys(app)
     start = app.button(key="tradeoff.start")
@@ -272,14 +281,25 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
 def test_confirmation_outlives_the_session_and_opens_the_sealed_split(measurements):
     loaded, first = pages.load(), pages.press(measured(), "tradeoff.confirm")
     sentences = [text for text in pages.texts(first).splitlines() if "On test (" in text]
-    assert sentences and confirmations.count_confirmed(loaded, "test") == 1
+    assert sentences and confirmations.count_by_page(loaded, "test") == {"Trade-off": 1}
     again = measured()
     assert all(text in pages.texts(again) for text in sentences) and "tradeoff.confirm" not in pages.keys(again)
-    assert confirmations.count_confirmed(loaded, "test") == 1 and not confirmations.count_confirmed(loaded, "dev")
+    assert confirmations.count_by_page(loaded, "test") == {"Trade-off": 1} and not confirmations.count_by_page(
+        loaded, "dev"
+    )
     again.slider(key=selection.SHARE_KEY).set_value(0.7).run()
     assert "tradeoff.confirm" in pages.keys(again), "of another choice nothing was asked"
     tune = pages.screen("tune")
     assert "opened before, on Trade-off" in pages.texts(tune) and "sealed" not in pages.texts(tune)
+
+
+def test_split_that_tune_has_opened_is_named_before_it_confirms_a_choice():
+    base, chosen = SimpleNamespace(label="top_k()"), SimpleNamespace(label="chosen by Tune")
+    tuned = SimpleNamespace(test="test", base_test=base, base=base, chosen=chosen, k=10)
+    confirmations.mark_tuned(pages.load(), tuned)
+    app = measured()
+    assert "test was opened before, on Tune, about 1 choice." in pages.texts(app)
+    assert "tradeoff.confirm" in pages.keys(app), "of this choice nothing was asked"
 
 
 def test_denied_choice_is_confirmed_for_a_lower_share_by_one_click(measurements):
@@ -778,17 +798,28 @@ def test_verdict_says_how_many_decoders_it_compares_and_offers_all(monkeypatch):
     assert "The more settings are compared, the more a setting must keep to be called sure" in helps(app)
     monkeypatch.setattr(sweeps, "is_small", lambda sweep: False)
     # The label names the time, and one click measures.
-    assert re.fullmatch(r"Compare all decoders · about \d+ (s|min)", app.button(key="tradeoff.all.verdict").label)
+    assert re.fullmatch(r"Compare all · about \d+ (s|min)", app.button(key="tradeoff.all").label)
     with monkeypatch.context() as patch:
         # One of the others cannot be measured here, which is no reason to draw nothing.
         patch.setattr(sweeps, "get_pace", lambda sweep: 1.0)
         patch.setattr(sweeps, "estimate_seconds", raise_data_error)
         app.run()
-        assert app.button(key="tradeoff.all.verdict").label == "Compare all decoders" and not app.exception
-    app = pages.press(app, "tradeoff.all.verdict")
+        assert app.button(key="tradeoff.all").label == "Compare all" and not app.exception
+    assert list_primary(app) == ["tradeoff.use"]
+    app = pages.press(app, "tradeoff.all")
     job = pages.job_of(app, sweeps.SWEEP_PURPOSE)
     assert job is not None and "tradeoff.start" not in pages.keys(app)
     pages.cancel_job(app, sweeps.SWEEP_PURPOSE)
     assert app.session_state["tradeoff.decoders"] == list(engine.methods("selector"))
-    assert "Compared: " not in pages.texts(app) and "tradeoff.all.verdict" not in pages.keys(app)
-    assert headline_of(app)[0].startswith("With "), "not all are measured yet"
+    assert re.search(rf"Compared: \d of {len(others)} decoders", pages.texts(app)), "not all are measured yet"
+    assert "tradeoff.all" not in pages.keys(app) and headline_of(app)[0].startswith("With ")
+    assert list_primary(app) == ["tradeoff.start"] and app.button(key="tradeoff.card").disabled
+
+
+def test_setting_of_explore_beside_the_grid_is_offered_and_does_not_lock_the_card(monkeypatch):
+    measured()
+    monkeypatch.setattr(sweeps, "is_small", lambda sweep: False)
+    app = tradeoff(**{"explore.mmr.relevance_weight": 0.333})
+    assert app.button(key="tradeoff.start").label == "Measure 1 setting"
+    assert not app.button(key="tradeoff.card").disabled and list_primary(app) == ["tradeoff.use"]
+    assert f"{N_SETTINGS - 1} of {N_SETTINGS} settings are measured so far." in pages.texts(app)

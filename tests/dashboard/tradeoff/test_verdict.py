@@ -111,17 +111,23 @@ def test_choice_that_another_split_denies_has_no_primary_button(estimates, role)
     assert verdict.choose_button_kind(plain, False) == "secondary"
 
 
-def test_time_of_the_other_decoders_is_estimated_only_where_a_button_names_it(monkeypatch):
-    estimated, session = [], {}
-    monkeypatch.setattr(verdict.st, "session_state", session)
-    monkeypatch.setattr(verdict.st, "button", lambda label, **options: estimated.append(label))
-    names = list(engine.methods("selector"))
-    for picked in (names, names[:2]):
-        session[verdict.PICKED_KEY] = picked
-        verdict._draw_scope(lambda: 90.0)
-    assert len(estimated) == 1 and estimated[0].startswith("Compare all decoders · about ")
-    session[verdict.PICKED_KEY] = names
-    verdict._draw_scope(lambda: pytest.fail("nothing shows the time"))
+def test_compared_decoders_are_those_that_are_measured_but_the_baseline(estimates, monkeypatch):
+    n_decoders = len(engine.methods("selector")) - 1
+    # MMR, VRSD and NNN; what the pills choose is not yet compared.
+    assert verdict._describe_compared(estimates) == f"Compared: 3 of {n_decoders} decoders."
+    names = ("top_k", "mmr", "vrsd", "nnn")
+    monkeypatch.setattr(verdict, "methods", lambda kind: dict.fromkeys(names))
+    assert verdict._describe_compared(estimates) == ""
+
+
+def test_lower_share_is_the_primary_button_of_a_denied_choice_once_all_is_measured(estimates, monkeypatch):
+    kinds = []
+    monkeypatch.setattr(verdict.st, "button", lambda label, type, **options: kinds.append(type))
+    plain = estimates.decide(0.9)
+    for confirmed, is_complete in ((False, True), (False, False), (True, True)):
+        decision = replace(plain, sure=replace(plain.sure, confirmed=confirmed))
+        verdict._draw_lower_share(estimates, decision, 0.85, is_complete)
+    assert kinds == ["primary", "secondary", "secondary"]
 
 
 def test_table_calls_no_setting_sure_of_which_too_few_documents_are_judged(monkeypatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.services import corpora, jobs
+from dashboard.services import confirmations, corpora, jobs
 from dashboard.services.source import Source
 from dashboard.session import decoders
 from dashboard.session.choices import TRADEOFF, PageChoice, digest_query_ids, identify_data
@@ -60,6 +60,7 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     result = engine.tune("mmr", loaded.space, vectors, qrels, objective=engine.Objective("diverse"))
     assert [s for s in result.sentences if s not in pages.texts(app)] == []
     assert [s for s in result.decision.sentences if s not in [t.value for t in app.text]] == []
+    assert confirmations.count_by_page(loaded, "test")["Tune"] >= 1, "test is open, for Trade-off too"
     assert f"MMR · λ {result.decoder.select.relevance_weight}: " in headings(app) and result.status in headings(app)
     assert result.is_confirmed is not None
     report = pages.first_table(app, "test: chosen")

@@ -7,6 +7,7 @@ from dashboard.session import query
 from dashboard.session.address import LINK_KEY
 from dashboard.session.link import State, format_state
 from dashboard.session.restore import parse_link
+from dashboard.session.tradeoff import PART_KEY, SYSTEM_PART
 from dashboard.tuning import form
 from dashboard.widgets import query_picker
 from engine.decoder import Decoder
@@ -95,3 +96,17 @@ def test_queries_without_judgements_are_not_called_labelled(tmp_path):
     folder = pages.datafiles.beir(tmp_path / "plain", corpus, [{"_id": "q", "text": "sour fruit"}])
     app = open_explore(Source(str(folder)))
     assert query_picker.UNLABELLED_TITLE in [block.proto.popover.label for block in app.get("popover")]
+
+
+def test_clicks_that_bring_the_query_of_before_along_are_not_lost():
+    app = pages.screen("tradeoff", **{PART_KEY: SYSTEM_PART})
+    picker = next(box for box in app.selectbox if str(box.key).startswith("query."))
+    count, first = len(picker.options), picker.value
+    for step, index in ((1, 1), (1, 2), (1, 3), (-1, 2)):
+        # A browser that has not drawn the last step yet sends the choice of before with the next click.
+        app.selectbox(key=picker.key).set_value(first)
+        app = pages.press(app, f"header.step.{step}")
+        assert app.selectbox(key=picker.key).index == index
+    for _ in range(3):
+        app = pages.press(app, "header.step.-1")
+    assert app.selectbox(key=picker.key).index == count - 1
