@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dashboard.charts.differences import plot_strata
 from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, describe_marks, has_exact_lines, plot_named_budget
@@ -14,9 +14,9 @@ from engine.cli.finished_sweep import FinishedSweep, OtherSystems, StratifiedSwe
 from engine.cli.output import echo, write_text
 from engine.errors import ParamError
 from engine.evaluation.curve import Curve
-from engine.evaluation.decide import decide_for_report, estimate_on_axes
+from engine.evaluation.decide import OptionEstimates, decide_for_report, estimate_on_axes
 from engine.evaluation.decision import Decision
-from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, frontier
+from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, frontier
 from engine.evaluation.heat_map import heat_map
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import compare, describe_comparison, summarize_comparisons
@@ -26,9 +26,6 @@ from engine.evaluation.tuning.history import PastStudy
 from engine.progress import counted
 from engine.stages import methods
 from engine.wording import decimal, percent
-
-if TYPE_CHECKING:
-    pass
 
 MIN_PANELS_PX = 640
 """Narrower charts with several panels, or numbers in cells, cannot be read."""
@@ -56,23 +53,22 @@ def build_page(
     strata: StratifiedSweep | None = None,
     curves: Sequence[Curve] = (),
     study: PastStudy | None = None,
+    decided: tuple[OptionEstimates, Decision] | None = None,
 ) -> str:
     """Build the report of measured decoders as one HTML page, whose charts need no network.
 
     cells: a decoder's metrics for each query, at set size k; across, up: metrics of the chart's axes; baseline: label
     of the decoder that the others are compared with, None for the first registered selector; strata: the metric `up` by
     kind of query; curves: decoders measured exactly at every λ, on the same queries; study: the tuning that chose on
-    these queries or reports on them, whose verdict stands in place of a new one
+    these queries or reports on them, whose verdict stands in place of a new one; decided: estimates and a decision of a
+    page, which stand in place of new ones too
     """
     curve = frontier(cells, across, up, k)
     # All metrics that were measured; the table's first row is the baseline.
     table = build_results(cells, tuple(cells[0].values), baseline, k)
     rows = compare(cells, up, table.rows[0][0], k)
     title = _collect_facts(cells)["corpus"]
-    # Queries that a study keeps back to confirm its choice show no chances, from which one would choose again.
-    is_kept_back = study is not None and cells[0].split != study.dev
-    estimates = None if is_kept_back else estimate_on_axes(curve, curves, table.cells[0])
-    decision = decide_for_report(estimates) if study is None else None
+    estimates, decision = decided or _decide(curve, curves, table.cells[0], study)
     # A curve over other queries than the points' would not pass through them.
     exact = [each for each in curves if len(each.queries) == curve.queries]
     share = None if decision is None else decision.keep
@@ -97,6 +93,19 @@ def build_page(
         format_table(provenance),
     ]
     return format_page(f"Frontier: {title}", parts)
+
+
+def _decide(
+    curve: Frontier, curves: Sequence[Curve], baseline: Any, study: PastStudy | None
+) -> tuple[OptionEstimates | None, Decision | None]:
+    """Estimate the settings and decide at the default budget; a study's verdict needs no new decision.
+
+    curve: the settings as points; curves: exact ones; baseline: its metrics by query
+    """
+    # Queries that a study keeps back to confirm its choice show no chances, from which one would choose again.
+    is_kept_back = study is not None and baseline.split != study.dev
+    estimates = None if is_kept_back else estimate_on_axes(curve, curves, baseline)
+    return estimates, decide_for_report(estimates) if study is None else None
 
 
 def _collect_facts(cells: Sequence[Any]) -> dict[str, str]:
