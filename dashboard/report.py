@@ -74,7 +74,12 @@ def build_page(
     share = None if decision is None else decision.keep
     # The line of a study's budget is the one that it was asked for.
     share = share if study is None else study.share
-    chart = FrontierChart(frontier=curve, dark=False, legend=True, share=share, estimates=estimates, exact=exact)
+    # The sure setting of a page may be one that another split has confirmed, which the chart then marks too.
+    sure = None if decided is None else decided[1].sure
+    chart = FrontierChart(
+        frontier=curve, dark=False, legend=True, share=share, estimates=estimates, exact=exact,
+        pinned=None if sure is None else sure.label,
+    )  # fmt: skip
     provenance = [
         (f"<td>{escape_html(name)}</td>", f"<td><code>{escape_html(value)}</code></td>")
         for name, value in cells[0].provenance.items()
@@ -151,7 +156,8 @@ def _describe_chart(chart: FrontierChart, has_exact: bool) -> str:
     """
     points, sentences = chart.frontier, list[str]()
     if chart.estimates is not None:
-        sentences.append(f"Width and opacity: chance to keep {percent(KEPT_SHARE.default)}, the choice allowed for.")
+        share = KEPT_SHARE.default if chart.share is None else chart.share
+        sentences.append(f"Width and opacity: chance to keep {percent(share)}, the choice allowed for.")
         marks = [f"{part[:1].upper()}{part[1:]}." for part in describe_marks(chart) if not part.startswith("width")]
         sentences += [*marks, "A double click shows what keeps less."]
     if points.x == TIME_AXIS:

@@ -32,6 +32,7 @@ def test_report_has_the_verdict_of_trade_off_at_its_budget(downloads):
     assert "of dev at k = 10" in pages.texts(app)
     html = downloads[-1]()
     assert all(escape_html(sentence) in html for sentence in decision.sentences) and "plotly" in html
+    assert "opacity: chance to keep 90%" in html
     assert "keep ≥ 90%" in html or r"keep \u2265 90%" in html
 
 
