@@ -37,7 +37,7 @@ MAX_MOVED = 200
 """Documents that feedback moved most, which are drawn where they are now."""
 WAIT_SECONDS, QUICK_WAIT_SECONDS = 0.15, 0.5
 """Seconds that a page waits for a map, as PCA and stored maps come at once; and for the quick one."""
-PROGRESS_PX = 140
+MAP_PROGRESS_PX = 144
 """Height of the progress above the box that stands for the map, with the gap between both."""
 NO_COLOUR, CLUSTER_COLOUR = "None", "Cluster"
 """Colourings besides those by a metadata column."""
@@ -101,7 +101,7 @@ def _draw_place(rough_job: Job | None) -> None:
     """Draw a box below the progress, with which it is as high as the map; the page anew once a rough map is there."""
     if rough_job is not None and rough_job.result is not None:
         st.rerun()
-    draw_boxes(((1, MAP_PX - PROGRESS_PX),))
+    draw_boxes(((1, MAP_PX - MAP_PROGRESS_PX),))
 
 
 def _map_panel(loaded: Loaded, method: str) -> SharedPanel[CorpusMap]:

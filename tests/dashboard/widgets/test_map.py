@@ -65,7 +65,7 @@ def has_map(app):
 def test_first_map_has_one_bar_and_the_maps_height_while_both_are_made(gates, view):
     assert find_job("pca").is_active and find_job("tsne").is_active
     assert len(view.get("progress")) == 1 and "working on tsne" in pages.texts(view)
-    assert read_box_heights(view) == [MAP_PX - shared_map.PROGRESS_PX] and not has_map(view)
+    assert read_box_heights(view) == [MAP_PX - shared_map.MAP_PROGRESS_PX] and not has_map(view)
 
 
 def test_rough_map_takes_the_place_of_the_box_below_the_same_bar(gates, view):
