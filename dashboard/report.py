@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dashboard.charts.differences import plot_strata
 from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, describe_marks, has_exact_lines, plot_named_budget
@@ -16,7 +16,7 @@ from engine.errors import ParamError
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, decide_for_report, estimate_on_axes
 from engine.evaluation.decision import Decision
-from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, frontier
+from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, frontier
 from engine.evaluation.heat_map import heat_map
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import compare, describe_comparison, summarize_comparisons
@@ -27,9 +27,6 @@ from engine.evaluation.tuning.history import PastStudy
 from engine.progress import counted
 from engine.stages import methods
 from engine.wording import decimal, percent
-
-if TYPE_CHECKING:
-    pass
 
 MIN_PANELS_PX = 640
 """Narrower charts with several panels, or numbers in cells, cannot be read."""
@@ -59,6 +56,7 @@ def build_page(
     curves: Sequence[Curve] = (),
     study: PastStudy | None = None,
     confirming: Sequence[Any] = (),
+    decided: tuple[OptionEstimates, Decision] | None = None,
 ) -> str:
     """Build the report of measured decoders as one HTML page, whose charts need no network.
 
@@ -66,23 +64,26 @@ def build_page(
     of the decoder that the others are compared with, None for the first registered selector; strata: the metric `up` by
     kind of query; curves: decoders measured exactly at every λ, on the same queries; study: the tuning that chose on
     these queries or reports on them, whose verdict stands in place of a new one; confirming: cells of other splits, of
-    which those say if the choices are confirmed that Trade-off was asked about
+    which those say if the choices are confirmed that Trade-off was asked about; decided: estimates and a decision of a
+    page, which stand in place of new ones too
     """
     curve = frontier(cells, across, up, k)
     # All metrics that were measured; the table's first row is the baseline.
     table = build_results(cells, tuple(cells[0].values), baseline, k)
     rows = compare(cells, up, table.rows[0][0], k)
     title = _collect_facts(cells)["corpus"]
-    # Queries that a study keeps back to confirm its choice show no chances, from which one would choose again.
-    is_kept_back = study is not None and cells[0].split != study.dev
-    estimates = None if is_kept_back else estimate_on_axes(curve, curves, table.cells[0])
-    decision = _decide(estimates, confirming) if study is None else None
+    estimates, decision = decided or _decide(curve, curves, table.cells[0], study, confirming)
     # A curve over other queries than the points' would not pass through them.
     exact = [each for each in curves if len(each.queries) == curve.queries]
     share = None if decision is None else decision.keep
     # The line of a study's budget is the one that it was asked for.
     share = share if study is None else study.share
-    chart = FrontierChart(frontier=curve, dark=False, legend=True, share=share, estimates=estimates, exact=exact)
+    # The sure setting of a page may be one that another split has confirmed, which the chart then marks too.
+    sure = None if decided is None else decided[1].sure
+    chart = FrontierChart(
+        frontier=curve, dark=False, legend=True, share=share, estimates=estimates, exact=exact,
+        pinned=None if sure is None else sure.label,
+    )  # fmt: skip
     provenance = [
         (f"<td>{escape_html(name)}</td>", f"<td><code>{escape_html(value)}</code></td>")
         for name, value in cells[0].provenance.items()
@@ -103,16 +104,25 @@ def build_page(
     return format_page(f"Frontier: {title}", parts)
 
 
-def _decide(estimates: OptionEstimates | None, confirming: Sequence[Any]) -> Decision | None:
-    """Decide for the default budget, with what another split says of the choices if Trade-off has asked it."""
-    decision = decide_for_report(estimates)
+def _decide(
+    curve: Frontier, curves: Sequence[Curve], baseline: Any, study: PastStudy | None, confirming: Sequence[Any]
+) -> tuple[OptionEstimates | None, Decision | None]:
+    """Estimate the settings and decide at the default budget; a study's verdict needs no new decision.
+
+    curve: the settings as points; curves: exact ones; baseline: its metrics by query; confirming: cells of other
+    splits, which count where Trade-off has asked them
+    """
+    # Queries that a study keeps back to confirm its choice show no chances, from which one would choose again.
+    is_kept_back = study is not None and baseline.split != study.dev
+    estimates = None if is_kept_back else estimate_on_axes(curve, curves, baseline)
+    decision = decide_for_report(estimates) if study is None else None
     if decision is None or estimates is None or not confirming:
-        return decision
+        return estimates, decision
     # The file of confirmations comes with Streamlit, which takes a second to load: most reports do without.
     from dashboard.services.confirmations import select_confirming_cells
 
     cells = select_confirming_cells(decision, estimates.baseline, confirming)
-    return decide_for_report(estimates, cells) if cells else decision
+    return estimates, decide_for_report(estimates, cells) if cells else decision
 
 
 def _collect_facts(cells: Sequence[Any]) -> dict[str, str]:
@@ -158,7 +168,8 @@ def _describe_chart(chart: FrontierChart, has_exact: bool) -> str:
     """
     points, sentences = chart.frontier, list[str]()
     if chart.estimates is not None:
-        sentences.append(f"Width and opacity: chance to keep {percent(KEPT_SHARE.default)}, the choice allowed for.")
+        share = KEPT_SHARE.default if chart.share is None else chart.share
+        sentences.append(f"Width and opacity: chance to keep {percent(share)}, the choice allowed for.")
         marks = [f"{part[:1].upper()}{part[1:]}." for part in describe_marks(chart) if not part.startswith("width")]
         sentences += [*marks, "A double click shows what keeps less."]
     if points.x == TIME_AXIS:

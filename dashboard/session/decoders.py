@@ -30,7 +30,7 @@ OWN_DOCUMENTS = Choice(
 )
 _SELF_RULES = {SAME_TEXT: None, SAME_ID: True, KEEP_OWN: False}
 """Choice → `without_self` of a decoder."""
-EXPLORE_SCREEN, DATA_SCREEN = "screens/explore.py", "screens/data.py"
+EXPLORE_SCREEN, DATA_SCREEN, TRADEOFF_SCREEN = "screens/explore.py", "screens/data.py", "screens/tradeoff.py"
 RETRIEVE, RERANK = "retrieve", "rerank"
 AGREED_KEY = "agreed to"
 

@@ -1,4 +1,4 @@
-"""The dialogs of the menu Share: link, code and results, live page, saved views, and their buttons."""
+"""The dialogs of the menu Share: link, code and results, report, live page, saved views, and their buttons."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +29,7 @@ from dashboard.sharing.export_results import (
     format_sets_json,
 )
 from dashboard.sharing.live_page import draw_live_page
+from dashboard.sharing.report_file import draw_report
 from dashboard.sharing.snapshots import IN_BOTH, NEWER_ONLY, OLDER_ONLY, PageSnapshot, SavedAnswer
 from dashboard.widgets.basics import download_button, show_failure, step_button
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
@@ -43,7 +44,8 @@ OUTCOME_KEY = "snapshot.said"
 """Session key of the last step's outcome: (success, text)."""
 LIVE_OPEN_KEY = "live_page.open"
 """Session key: True from the choice of the dialog Live page until it is closed."""
-LINK, EXPORT, LIVE, VIEWS = "Link to this page", "Code, results and metrics", "Live page", "Saved views"
+LINK, EXPORT, REPORT = "Link to this page", "Code, results and metrics", "Report"
+LIVE, VIEWS = "Live page", "Saved views"
 MAX_COMPARED_ROWS = 10
 COMPARE_COLUMNS = ("Setting", "Decoder", "Metric", "Difference", "Document", "Title", "Where")
 """A saved view may have one of these names too, but a table's columns must differ."""
@@ -54,14 +56,17 @@ def draw_menu(loaded: Loaded, question: Question | None) -> None:
 
     question: the current query, None without one
     """
-    # Without a query there is nothing to export, and a live page needs all documents here.
-    is_offered = {EXPORT: question is not None, LIVE: question is not None and loaded.reach is None}
-    options = [name for name in (LINK, EXPORT, LIVE, VIEWS) if is_offered.get(name, True)]
+    # Without a query there is nothing to export; measuring and a live page need all documents here.
+    has_documents = loaded.reach is None
+    is_offered = {EXPORT: question is not None, REPORT: has_documents, LIVE: question is not None and has_documents}
+    options = [name for name in (LINK, EXPORT, REPORT, LIVE, VIEWS) if is_offered.get(name, True)]
     dialog = st.menu_button("Share", options, icon=":material/ios_share:", key="header.share")
     if dialog == LINK:
         st.dialog(LINK, width="medium")(draw_link)(loaded)
     elif dialog == EXPORT and question is not None:
         st.dialog(EXPORT, width="large")(draw_export)(loaded, question)
+    elif dialog == REPORT:
+        st.dialog(REPORT, width="medium")(draw_report)(loaded)
     elif question is not None and (dialog == LIVE or (dialog is None and st.session_state.get(LIVE_OPEN_KEY))):
         # A page that is drawn anew by itself, as when it has measured, would close the dialog.
         st.session_state[LIVE_OPEN_KEY] = True

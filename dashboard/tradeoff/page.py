@@ -40,6 +40,7 @@ from dashboard.session.choices import (
     remember_choice,
 )
 from dashboard.session.judging import JUDGE, build_request
+from dashboard.session.measured import MeasuredSweep, remember_measured
 from dashboard.session.query import Question, corpus_key, find_first_split, find_max_k
 from dashboard.session.tradeoff import N_VALUES
 from dashboard.tradeoff import differences, point_sets, selection, system, verdict
@@ -664,6 +665,8 @@ def _draw_cells(board: _Board, cells: Cells) -> None:
     decision, base = results.decision, results.base
     opened, curve = _find_opened(results, is_complete=not cells.missing)
     has_differences = base is not None and len(results.labels) > 1 and len(sweep.queries) > 1
+    if not cells.running:
+        _remember_results(loaded, results)
     with st.container(key=BOARD):
         chart_column, side_column = st.columns([3, 2], gap="medium")
     with chart_column:
@@ -688,6 +691,21 @@ def _draw_cells(board: _Board, cells: Cells) -> None:
         order = () if base is None else differences.order_queries(sweep, results.frontier, base, opened.cell, board.y)
         draw_sets = partial(point_sets.draw_sets, has_use=not _is_choice(opened, decision))
         draw_sets(loaded, board.question, sweep, results.frontier, opened, curve, order)
+
+
+def _remember_results(loaded: Loaded, results: _Results) -> None:
+    """Keep the measured settings and their decision for the report of the menu Share."""
+    if results.base is None or len(results.labels) < 2:
+        return
+    estimates, decision = results.estimates, results.decision
+    remember_measured(
+        loaded,
+        MeasuredSweep(
+            cells=results.cells.points, x=results.frontier.x, y=results.frontier.y, k=results.frontier.k,
+            baseline=results.base.point.label, curves=results.exact,
+            decided=None if estimates is None or decision is None else (estimates, decision),
+        ),
+    )  # fmt: skip
 
 
 def _draw_verdict(board: _Board, results: _Results, cells: Cells) -> tuple[_Results, dict[str, Any]]:

@@ -34,7 +34,7 @@ STORED = "sweeps"
 
 CURVE_PREFIX = "every "
 """Beginning of the engine's label of an exact curve, of which each decoder has its own."""
-PARTS: tuple[tuple[str | tuple[str, ...], float], ...] = (
+TUNING_PARTS: tuple[tuple[str | tuple[str, ...], float], ...] = (
     (("tuning on", "measuring on"), 0.5),
     (CURVE_PREFIX, 0.15),
     ("measuring the best", 0.1),
@@ -202,16 +202,16 @@ class TuningProgress:
     def report(self, n_done: int, n_total: int, label: str) -> None:
         """Report a part's steps to the job, with the share of the whole that is done."""
         part_share = n_done / n_total if n_total else 0.0
-        number = next((number for number, (prefix, _) in enumerate(PARTS) if label.startswith(prefix)), None)
+        number = next((number for number, (prefix, _) in enumerate(TUNING_PARTS) if label.startswith(prefix)), None)
         if number is None:
             part_share, number = 0.0, 0
-        elif PARTS[number][0] == CURVE_PREFIX:
+        elif TUNING_PARTS[number][0] == CURVE_PREFIX:
             if label not in self._curve_labels:
                 self._curve_labels.append(label)
             part_share = (len(self._curve_labels) - 1 + part_share) / max(self._n_curves, len(self._curve_labels))
-        share_before = sum(part_size for _, part_size in PARTS[:number])
+        share_before = sum(part_size for _, part_size in TUNING_PARTS[:number])
         # Parts that a goal does not need are passed over; one that comes back does not set the bar back.
-        self._share = max(self._share, share_before + PARTS[number][1] * part_share)
+        self._share = max(self._share, share_before + TUNING_PARTS[number][1] * part_share)
         self._job.report(n_done, n_total, label, self._share)
 
 

@@ -2,17 +2,20 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import streamlit as st
 
-from dashboard.charts.map import plot_backdrop
+from dashboard.charts.map import MAP_PX, plot_backdrop
 from dashboard.components.live_plot import Backdrop
 from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.widgets.job_panel import SharedPanel, draw_running
+from dashboard.widgets.skeleton import draw_boxes
 from engine.maps import layout as maps
 from engine.maps.clusters import Clusters, find_clusters, title_prefix
 from engine.maps.density import estimate_density
@@ -32,8 +35,10 @@ MAX_PLACES = 64
 """Query positions in a session's cache."""
 MAX_MOVED = 200
 """Documents that feedback moved most, which are drawn where they are now."""
-WAIT_SECONDS, QUICK_WAIT_SECONDS = 0.15, 2.0
+WAIT_SECONDS, QUICK_WAIT_SECONDS = 0.15, 0.5
 """Seconds that a page waits for a map, as PCA and stored maps come at once; and for the quick one."""
+MAP_PROGRESS_PX = 144
+"""Height of the progress above the box that stands for the map, with the gap between both."""
 NO_COLOUR, CLUSTER_COLOUR = "None", "Cluster"
 """Colourings besides those by a metadata column."""
 
@@ -54,21 +59,49 @@ _MAPS: SharedJobs[tuple[str, str, str]] = SharedJobs(MAX_MAPS)
 def get_map(loaded: Loaded, method: str) -> CorpusMap | None:
     """Return the map of a corpus; while a job computes it, draw its progress and return a rough one.
 
-    method: "tsne" or "pca"; the rough one is by "pca", None if even that is not ready
+    method: "tsne" or "pca"; the rough one is by "pca", None if even that is not ready: the progress then has the map's
+    height
     """
-    corpus_map = _map_panel(loaded, method).draw_until_result()
-    if corpus_map is None:
-        # PCA takes a fraction of a second, so the page has a map at once.
-        quick_panel = _map_panel(loaded, QUICK_METHOD)
-        if quick_panel.job is None:
-            quick_panel.start_job()
-        if (job := quick_panel.job) is not None:
-            job.join(QUICK_WAIT_SECONDS)
-            corpus_map = job.result
-            if corpus_map is None and job.is_active and job is not _map_panel(loaded, method).job:
-                # The end of this job draws the page again: the rough map does not wait for the other one.
-                draw_running(job, None, caption="A rough map comes first")
-    return corpus_map
+    panel = _map_panel(loaded, method)
+    if panel.job is None:
+        panel.start_job()
+        # Stored maps come at once, and need no rough one.
+        _wait_briefly(panel.job, WAIT_SECONDS)
+    has_map = panel.job is not None and panel.job.result is not None
+    rough_job = None if has_map or method == QUICK_METHOD else _start_rough_map(loaded)
+    # Read once: it may arrive while the page is drawn.
+    rough_map: CorpusMap | None = None if rough_job is None else rough_job.result
+    if rough_map is None:
+        panel = replace(panel, draw_waiting=partial(_draw_place, rough_job))
+    corpus_map = panel.draw_until_result()
+    is_stopped = panel.job is None or not panel.job.is_active
+    if corpus_map is None and rough_map is None and rough_job is not None and rough_job.is_active and is_stopped:
+        # A person who stopped the slow map still gets the rough one.
+        draw_running(rough_job, None)
+    return rough_map if corpus_map is None else corpus_map
+
+
+def _start_rough_map(loaded: Loaded) -> Job | None:
+    """Start the job of the rough map unless it has run, and wait for it a moment; return it."""
+    panel = _map_panel(loaded, QUICK_METHOD)
+    if panel.job is None:
+        panel.start_job()
+    # PCA takes a fraction of a second, so the page mostly has a map at once.
+    _wait_briefly(panel.job, QUICK_WAIT_SECONDS)
+    return panel.job
+
+
+def _wait_briefly(job: Job | None, seconds: float) -> None:
+    """Wait until a job ends, but no longer than so many seconds."""
+    if job is not None:
+        job.join(seconds)
+
+
+def _draw_place(rough_job: Job | None) -> None:
+    """Draw a box below the progress, with which it is as high as the map; the page anew once a rough map is there."""
+    if rough_job is not None and rough_job.result is not None:
+        st.rerun()
+    draw_boxes(((1, MAP_PX - MAP_PROGRESS_PX),))
 
 
 def _map_panel(loaded: Loaded, method: str) -> SharedPanel[CorpusMap]:
@@ -91,7 +124,6 @@ def _map_panel(loaded: Loaded, method: str) -> SharedPanel[CorpusMap]:
         work=compute_map,
         shared_jobs=_MAPS,
         resume_label="Run",
-        wait_seconds=WAIT_SECONDS,
         caption="Computed once per corpus",
         failed_text="The map cannot be made.",
     )

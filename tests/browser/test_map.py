@@ -132,6 +132,20 @@ def test_labels_do_not_cover_each_other_and_leaders_do_not_cross(page, server):
     assert relevant.count() >= 1 and page.locator(f"{OVERLAY} .query-mark").count() == 1
 
 
+def test_no_label_lies_below_the_controls_in_the_corner(page, server):
+    open_map(page, server, "top_k,mmr,dpp,nnn,max_sum,facility_location")
+    until(page, lambda: are_pins_in_place(page))
+    covered = """() => {
+        const controls = document.querySelector('.st-key-map-side').closest('.stColumn');
+        const {left, bottom} = controls.getBoundingClientRect();
+        const boxes = [...document.querySelectorAll('.frontier-overlay .document text')].map(
+            text => text.getBoundingClientRect());
+        const covered = boxes.filter(box => box.right > left && box.top + 3 < bottom);
+        return [getComputedStyle(controls).position, boxes.length > 15, covered.length];
+    }"""
+    until(page, lambda: page.evaluate(covered) == ["absolute", True, 0])
+
+
 def test_hovering_is_told_and_heard(page, server):
     open_map(page, server)
     until(page, lambda: are_pins_in_place(page))

@@ -106,6 +106,13 @@ function stackLabels(pins, top, bottom, x) {
   }
 }
 
+// Find how far the controls that lie over the map's upper right corner on a wide page reach down, 0 without them.
+function findControlsBottom(svg) {
+  const column = document.querySelector(".st-key-map-side")?.closest(".stColumn");
+  if (!column || getComputedStyle(column).position !== "absolute") return 0;
+  return column.getBoundingClientRect().bottom - svg.getBoundingClientRect().top;
+}
+
 // A range of the x axis with room for labels at both sides, where the plot is wide enough.
 export function withGutters([low, high], width) {
   const room = width < MIN_GUTTERS_WIDTH ? 0 : ((high - low) * GUTTER_PX) / (width - 2 * GUTTER_PX);
@@ -322,11 +329,12 @@ export class MapOverlay {
     const labels = order.map((pin) => this.widthOf(shorten(pin.name, this.data.prefix)) + 11 * pin.sets.length + 26);
     const longest = (from, to) => Math.max(0, ...labels.slice(from, to));
     order.forEach((pin, i) => (pin.right = i >= half));
+    const top = y + EDGE_PX, belowControls = Math.max(top, findControlsBottom(this.svg));
     const columns = [
-      [order.slice(0, half), x + EDGE_PX + longest(0, half) + LEADER_GAP_PX],
-      [order.slice(half), x + w - EDGE_PX - longest(half) - LEADER_GAP_PX],
+      [order.slice(0, half), top, x + EDGE_PX + longest(0, half) + LEADER_GAP_PX],
+      [order.slice(half), belowControls, x + w - EDGE_PX - longest(half) - LEADER_GAP_PX],
     ];
-    for (const [pins, labelX] of columns) stackLabels(pins, y + EDGE_PX, y + h - EDGE_PX, labelX);
+    for (const [pins, from, labelX] of columns) stackLabels(pins, from, y + h - EDGE_PX, labelX);
   }
 
   drawQuery(layer, [x, y], taken) {
