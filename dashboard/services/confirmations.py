@@ -25,9 +25,9 @@ def find_other_split(loaded: Loaded, split: str) -> str | None:
 
     Its queries must be judged and have vectors. "test" is preferred.
     """
-    others = [name for name in loaded.dataset.qrels if name != split]
+    split_names = [name for name in loaded.dataset.qrels if name != split]
     # False sorts before True, so "test" comes first.
-    for name in sorted(others, key=lambda name: name != "test"):
+    for name in sorted(split_names, key=lambda name: name != "test"):
         queries = loaded.dataset.judged(name)
         if len(queries) and find_query_vectors(loaded, queries) is not None:
             return name

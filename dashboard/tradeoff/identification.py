@@ -102,8 +102,8 @@ class WholeShare:
         previous_step, previous_done = self._pass
         # A step that begins anew is another pass.
         if step != previous_step or n_done < previous_done:
-            self._begin, left = self._share, 1 - self._share
-            self._size = min(self._shares_left.pop(step, left / 2), left)
+            self._begin, undone = self._share, 1 - self._share
+            self._size = min(self._shares_left.pop(step, undone / 2), undone)
         self._pass = step, n_done
         self._share = self._begin + self._size * (n_done / n_total if n_total else 0.0)
         return self._share
@@ -113,7 +113,7 @@ def run_identification(loaded: Loaded, run: RankedRun, queries: Queries, job: Jo
     """Identify the decoder behind a run in a job, after its queries are embedded. Raises FrontierError."""
     vectors = embed_missing(loaded, queries, job)
 
-    weighed_encoders, whole = set[str](), WholeShare()
+    weighed_encoders, progress = set[str](), WholeShare()
 
     def report(n_done: int, n_total: int, label: str) -> None:
         """Report the progress to the job, in words of the page that say what is left."""
@@ -124,7 +124,7 @@ def run_identification(loaded: Loaded, run: RankedRun, queries: Queries, job: Jo
         elif step == "lists" and encoder in weighed_encoders:
             # The lists of the best explanations are read again, with documents that an index may have lost.
             text = CHECK_LABEL
-        job.report(n_done, n_total, f"{text}{comma}{encoder}", whole.take(n_done, n_total, step))
+        job.report(n_done, n_total, f"{text}{comma}{encoder}", progress.take(n_done, n_total, step))
 
     embeddings = find_dataset_vectors(loaded.space, loaded.dataset)
     result: Identification = engine.identify(

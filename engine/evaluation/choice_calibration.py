@@ -165,8 +165,8 @@ def calibrate(samples: SampledSettings, losses: LossEstimate, decoder_of: np.nda
     if len(losses.mean):
         sampled = _SampledChoices.score(samples, losses)
         thresholds = _find_thresholds(sampled, samples, sure_score)
-        for own in [] if decoder_of is None else samples.split_by_decoder(decoder_of):
-            own_thresholds = _find_thresholds(_SampledChoices.score(own, losses), own, sure_score)
+        for part in [] if decoder_of is None else samples.split_by_decoder(decoder_of):
+            own_thresholds = _find_thresholds(_SampledChoices.score(part, losses), part, sure_score)
             thresholds = np.maximum(thresholds, own_thresholds)
         shifts = SAMPLE_FACTOR * _find_shifts(sampled, sure_score / thresholds, losses.degrees)
     return Calibrations(budgets=BUDGETS, thresholds=thresholds, shifts=shifts, sure_score=sure_score)
