@@ -14,7 +14,8 @@ from support.file_server import serve_files
 pytestmark = MARKS
 PACKED = {
     "rows": [10, 20, 30, 40],
-    "names": ["a", "b", "c", "d"],
+    "names": ["a", "…b", "c", "d"],
+    "tooltips": {20: "all of b"},
     "relevance": [0.9, 0.8, 0.7, 0.1],
     "scores": None,
     "right": [1, 3],
@@ -180,7 +181,8 @@ def test_an_ended_request_leaves_a_newer_one_of_its_url_alone(run_js):
 
 def test_a_row_says_what_it_is_and_what_is_closest_above_it(run_js):
     assert run_js("new Answers(given).of[0].document(1)", PACKED) == {
-        "row": 20, "name": "b", "relevance": 0.8, "score": 0.8, "right": True}  # fmt: skip
+        "row": 20, "name": "…b", "tooltip": "all of b", "relevance": 0.8, "score": 0.8, "right": True}  # fmt: skip
+    assert run_js("new Answers(given).of[0].document(2).tooltip", PACKED) == "c"
     scored = PACKED | {"scores": [3.5, None, 1.5, 0]}
     assert run_js("new Answers(given).of[0].ids.map((_, i) => new Answers(given).of[0].document(i).score)", scored) == [
         3.5, None, 1.5]  # fmt: skip
