@@ -177,10 +177,12 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
         fill = (QUIET if confirmations else colour) if number < n_kept else FAINT
         _add_rect(svg, (square_left, square_left + pitch - 2, square_top, square_top + pitch - 2), fill)
     origin = f" on {decision.split}" if confirmations and decision.split else ""
-    chance = f"chance{origin} to keep {decision.budget_text}: {n_kept} in {N_SQUARES}"
-    # Beside the name of a split there may be no room for the bound: half a number says nothing.
-    full_chance = f"{chance} · {format_sure_share(option)}"
-    chance = full_chance if estimate_width(full_chance, SMALL_SIZE) <= width else chance
+    chance, sure_text = f"{n_kept} in {N_SQUARES}", format_sure_share(option)
+    # Beside the name of a split there may be no room for all: the headline has the budget, and half a number says
+    # nothing.
+    to_keep = f"chance{origin} to keep {decision.budget_text}: {chance}"
+    texts = [f"{to_keep} · {sure_text}", f"chance{origin}: {chance} · {sure_text}", to_keep]
+    chance = next((text for text in texts if estimate_width(text, SMALL_SIZE) <= width), to_keep)
     _add_text(svg, SIDE_LEFT, top + 92, _fit_text(chance, SMALL_SIZE, width), SMALL_SIZE, QUIET)
     if confirmations:
         fitting = (text for text in confirmations if estimate_width(text, SMALL_SIZE) <= width)

@@ -350,7 +350,9 @@ def _describe(decision: Decision) -> Iterator[str]:
         where = f"On {decision.split}" if decision.split else "At first"
         yield f"{where} {sure.name} {looked}; {describe_outcome(sure, decision.confirm_split or '')}."
     elif sure is not None:
-        yield f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}."
+        # What only agrees there must not look firmer than a bet that held.
+        outcome = f"; {describe_outcome(sure, decision.confirm_split or '', is_brief=True)}" if sure.agrees else ""
+        yield f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}{outcome}."
     else:
         second_verb = "" if verb_of_setting == "is" else "is "
         yield f"No setting {verb_of_setting} {more} and {second_verb}sure to keep {budget}."
@@ -521,7 +523,9 @@ def describe_outcome(option: Option, split: str, is_brief: bool = False) -> str:
         return ""
     kept_text = f"on {split} {describe_confirmed_share(option)}"
     if option.is_sure and option.agrees:
-        return f"{kept_text}, which agrees" + ("" if is_brief else f"; {_describe_proof(option, option.confirmed_low)}")
+        if is_brief:
+            return f"{kept_text}: agrees, not proven"
+        return f"{kept_text}, which agrees; {_describe_proof(option, option.confirmed_low)}"
     if option.is_sure and option.is_denied:
         return f"{kept_text}: gains nothing" if lacks_confirmed_gain(option) else kept_text
     return f"{kept_text}: {option.confirmation}"

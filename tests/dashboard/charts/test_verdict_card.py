@@ -245,8 +245,8 @@ def test_headline_says_if_another_split_does_not_confirm_the_sure_setting(card):
 
 def test_squares_of_the_choosing_split_say_so_once_another_was_asked(card):
     shown = texts(confirm(card, is_confirmed=True))
-    chances = [text for text in shown if text.startswith("chance on dev to keep")]
-    assert len(chances) == 2 and not any("…" in text for text in chances), "a bound without room is left out"
+    chances = [text for text in shown if text.startswith("chance on dev: ")]
+    assert len(chances) == 2 and all(" in 100 · at least " in text for text in chances), "the headline has the budget"
     assert not any(text.startswith("chance on dev") for text in texts(card))
 
 

@@ -87,7 +87,7 @@ def test_what_another_split_says_is_in_the_headline_of_its_budget_alone(estimate
         assert after["denial"] == f"looked sure{f' on {plain.split}' if plain.split else ''}, not on test"
 
 
-def test_choice_that_the_other_split_agrees_with_keeps_its_headline_and_is_not_red(estimates):
+def test_headline_of_a_choice_that_the_other_split_agrees_with_says_so_and_is_not_red(estimates):
     plain = estimates.decide(0.9)
     facts = {"confirmed_share": 0.93, "confirmed_low": 0.88, "confirmed_queries": 158, "confirmed_needed": 330}
     sure = replace(plain.sure, confirmed=False, has_held=True, confirmed_budget=0.9, **facts)
@@ -96,7 +96,7 @@ def test_choice_that_the_other_split_agrees_with_keeps_its_headline_and_is_not_r
     proof = "158 queries prove only 88.0%, about 330 would prove 90%"
     assert data["confirmations"][0]["text"] == f"On test 93.0%, which agrees; {proof}"
     assert not data["confirmations"][0]["isDenied"] and data["denial"] == "" and data["origin"] == " on dev"
-    assert list_headlines(decision)[0] == list_headlines(plain)[0]
+    assert list_headlines(decision)[0] == f"{list_headlines(plain)[0][:-1]}; on test 93.0%: agrees, not proven."
 
 
 def test_setting_denied_for_want_of_a_gain_is_not_said_to_be_unsure(estimates):

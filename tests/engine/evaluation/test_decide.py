@@ -229,11 +229,12 @@ def test_choice_that_few_queries_cannot_prove_agrees_and_is_not_denied():
     assert sure.confirmed_share >= 0.95 > sure.confirmed_low and sure.confirmed_needed > sure.confirmed_queries == 200
     low = f"{np.floor(1000 * sure.confirmed_low) / 1000:.1%}"
     proof = f"200 queries prove only {low}, about {sure.confirmed_needed:,} would prove 95%"
-    agreeing = f"on dev {sure.confirmed_share:.1%}, which agrees"
-    assert describe_outcome(sure, "dev") == f"{agreeing}; {proof}"
-    assert describe_outcome(sure, "dev", is_brief=True) == agreeing
+    share_text = f"on dev {sure.confirmed_share:.1%}"
+    assert describe_outcome(sure, "dev") == f"{share_text}, which agrees; {proof}"
+    assert describe_outcome(sure, "dev", is_brief=True) == f"{share_text}: agrees, not proven"
     assert describe_outcome(replace(sure, confirmed_needed=None), "dev").endswith(f"prove only {low}")
     assert decision.sentences[0].startswith("You can be 24% more diverse and be sure to keep 95%")
+    assert decision.sentences[0].endswith(f"; {share_text}: agrees, not proven.")
     assert sure.describe_confirmation("dev") == "agrees on dev, not proven"
     assert any(
         text.endswith(f"about {sure.confirmed_needed:,} queries would prove 95%.") for text in decision.sentences
