@@ -18,6 +18,9 @@ MAX_COMPARED_NAMES, MAX_COMPARED_LENGTH = 100_000, 300
 # Spaces, hyphens and underscores join the words of a phrase, which means nothing without its first half.
 _SEPARATOR = re.compile(r"[^\w\s'’\"()\[\]{}-]+\s*")
 _WORD = re.compile(r"\w")
+_FIELD = re.compile(r"(?:^|, )(\w+): ?")
+MIN_FIELDS = 3
+"""Fields from which on a text without a title, "tool:Recipes, api:search, …", is named by their values."""
 _NEIGHBOUR_OFFSETS = (-2, -1, 0, 1)
 
 _SORTED_NAMES: WeakKeyDictionary[Corpus, list[str]] = WeakKeyDictionary()
@@ -26,10 +29,10 @@ _SORTED_NAMES: WeakKeyDictionary[Corpus, list[str]] = WeakKeyDictionary()
 def name_document(corpus: Corpus, row: int) -> str:
     """Return a document's name on one line: its title, else the beginning of its text, else its id.
 
-    A long beginning that it shares with two other names or more is replaced by "…", so that names differ where they
+    Of a text made of fields, "tool:Recipes, api:search, …", the values are the name. A long beginning that it shares with two other names or more is replaced by "…", so that names differ where they
     begin.
     """
-    name = _read_name(corpus, row)
+    name = _list_values(_read_name(corpus, row))
     n_shared = _count_shared(corpus, name)
     text = f"…{name[n_shared:]}" if n_shared else name
     return shorten(visible(text), MAX_NAME_LENGTH)
@@ -53,6 +56,19 @@ def _read_name(corpus: Corpus, row: int) -> str:
     # A text may be a book: only its beginning is searched for white space.
     names = (" ".join(source[row][: 2 * MAX_COMPARED_LENGTH].split()) for source in sources)
     return next(filter(None, names), "")
+
+
+def _list_values(text: str) -> str:
+    """Return the values of a text that is made of fields, "Recipes · search"; another text as it is.
+
+    Lists and tables among the values are left out, as they name nothing.
+    """
+    fields = list(_FIELD.finditer(text))
+    if len(fields) < MIN_FIELDS or fields[0].start():
+        return text
+    ends = [*(field.start() for field in fields[1:]), len(text)]
+    values = [text[field.end() : end].strip() for field, end in zip(fields, ends, strict=True)]
+    return " · ".join(value for value in values if value and value[0] not in "[{") or text
 
 
 def _count_shared(corpus: Corpus, name: str) -> int:
@@ -90,6 +106,7 @@ def _sort_names(corpus: Corpus) -> list[str]:
     names = _SORTED_NAMES.get(corpus)
     if names is None:
         step = -(-len(corpus) // MAX_COMPARED_NAMES)
-        beginnings = {_read_name(corpus, row)[:MAX_COMPARED_LENGTH] for row in range(0, len(corpus), step)}
+        all_names = (_list_values(_read_name(corpus, row)) for row in range(0, len(corpus), step))
+        beginnings = {name[:MAX_COMPARED_LENGTH] for name in all_names}
         names = _SORTED_NAMES[corpus] = sorted(beginnings)
     return names

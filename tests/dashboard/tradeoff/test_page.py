@@ -353,12 +353,12 @@ def test_what_another_split_says_stands_while_other_decoders_are_measured(monkey
 
 
 def test_split_without_vectors_says_why_it_cannot_confirm_and_embeds_them_by_a_click(monkeypatch):
-    find, n_queries, embedded = page.find_query_vectors, demo_counts()["test"], []
+    find, n_queries, embedded = confirmations.find_query_vectors, demo_counts()["test"], []
 
     def find_unless_missing(loaded, queries):
         return None if len(queries) == n_queries and not embedded else find(loaded, queries)
 
-    monkeypatch.setattr(page, "find_query_vectors", find_unless_missing)
+    monkeypatch.setattr(confirmations, "find_query_vectors", find_unless_missing)
     monkeypatch.setattr(page, "embed_missing", lambda loaded, queries, job: embedded.append(len(queries)) or True)
     app = measured()
     assert "tradeoff.confirm" not in pages.keys(app)

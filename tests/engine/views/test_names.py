@@ -8,7 +8,7 @@ from engine.views import names
 from engine.views.names import full_name, name_document
 
 TOOLS = tuple(
-    f"category_name:{category}, tool_name:{tool}, api_name:{api}, api_description:{api} of {tool}"
+    f"category_name={category}, tool_name={tool}, api_name={api}, api_description={api} of {tool}"
     for category, tool, api in (
         ("Food", "Recipes", "search"),
         ("Food", "Recipes", "suggest"),
@@ -27,10 +27,10 @@ def name_all(titles=(), texts=None):
 
 def test_a_beginning_that_two_other_names_share_is_cut_at_the_last_separator():
     shown = name_all(texts=TOOLS)
-    assert shown[:3] == [f"…{api}, api_description:{api} of Recipes" for api in ("search", "suggest", "list")]
+    assert shown[:3] == [f"…{api}, api_description={api} of Recipes" for api in ("search", "suggest", "list")]
     # The names of "Recipes" share the category with this one, and none shares its tool.
-    assert shown[3] == "…Groceries, api_name:find, api_description:find of Groceries"
-    # "category_name:" alone is too short to be worth an ellipsis.
+    assert shown[3] == "…Groceries, api_name=find, api_description=find of Groceries"
+    # "category_name=" alone is too short to be worth an ellipsis.
     assert shown[4] == TOOLS[4]
 
 
@@ -55,6 +55,17 @@ def test_every_name_of_the_demo_is_whole():
     assert [name_document(corpus, row) for row in range(len(corpus))] == list(corpus.titles)
 
 
+def test_a_text_of_fields_is_named_by_their_values():
+    texts = (
+        'category:Food, tool:Recipes, api: search, params: [{"name": "q"}], returns: {}, note:',
+        "Note: two fields, tool:are prose",
+        "They say: one, two: three, four: five",
+        "a:[], b:{}, c:",
+    )
+    assert name_all(texts=texts) == ["Food · Recipes · search", *texts[1:]]
+    assert full_name(engine.Corpus(("a",), texts[:1]), 0) == texts[0]
+
+
 def test_equal_names_are_not_cut_to_nothing():
     title = "the first part of the report, chapter one: the beginning, "
     titles = (f"{title}end.",) * 3 + (f"{title}end. !", f"{title}end. ?")
@@ -74,8 +85,8 @@ def test_a_full_name_has_its_beginning_and_legal_characters():
 
 def test_a_larger_corpus_is_compared_by_evenly_spaced_names(monkeypatch):
     monkeypatch.setattr(names, "MAX_COMPARED_NAMES", 3)
-    texts = tuple(f"category_name:Food, tool_name:{row}, api_name:a longer one" for row in range(8))
-    assert name_all(texts=texts)[1] == "…1, api_name:a longer one"
+    texts = tuple(f"category_name=Food, tool_name={row}, api_name=a longer one" for row in range(8))
+    assert name_all(texts=texts)[1] == "…1, api_name=a longer one"
 
 
 def test_texts_in_a_store_are_not_read_for_a_comparison():
@@ -92,7 +103,7 @@ def test_texts_in_a_store_are_not_read_for_a_comparison():
 
     texts = CountedTexts()
     corpus = engine.Corpus(tuple("abcde"), texts)
-    assert name_document(corpus, 1).startswith("category_name:Food") and set(texts.read) == {1}
+    assert name_document(corpus, 1).startswith("category_name=Food") and set(texts.read) == {1}
 
 
 def test_names_of_a_large_corpus_cost_little():
