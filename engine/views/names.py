@@ -29,8 +29,8 @@ _SORTED_NAMES: WeakKeyDictionary[Corpus, list[str]] = WeakKeyDictionary()
 def name_document(corpus: Corpus, row: int) -> str:
     """Return a document's name on one line: its title, else the beginning of its text, else its id.
 
-    Of a text made of fields, "tool:Recipes, api:search, …", the values are the name. A long beginning that it shares with two other names or more is replaced by "…", so that names differ where they
-    begin.
+    Of a text made of fields, "tool:Recipes, api:search, …", the values are the name. A long beginning that it shares
+    with two other names or more is replaced by "…", so that names differ where they begin.
     """
     name = _list_values(_read_name(corpus, row))
     n_shared = _count_shared(corpus, name)
