@@ -788,7 +788,9 @@ def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
         sentences.append(_describe_pin(pin, decision))
     n_measured = sweep.count_measured(cells.points)
     if n_measured < sweep.n_settings:
-        sentences.append(f"{n_measured:,} of {sweep.n_settings:,} settings are measured so far.")
+        # An estimate of all takes long, so meanwhile the verdict is that of what was measured before.
+        rest = ", and the verdict follows when all are" if cells.running else ""
+        sentences.append(f"{n_measured:,} of {sweep.n_settings:,} settings are measured so far{rest}.")
     return " ".join(sentences)
 
 

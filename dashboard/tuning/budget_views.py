@@ -92,6 +92,9 @@ def draw_so_far(cells: Sequence[Cell], baseline: Cell, request: TuningRequest, n
     leader_text = "No leader so far" if leader is None else f"{leader.name} leads, not confirmed"
     st.markdown(f"**{visible(leader_text)}**")
     progress_text = f"So far: {len(cells):,} of {n_settings:,} settings."
+    if len(cells) >= n_settings:
+        # The job goes on: at every λ there may be a better one.
+        progress_text += " Their exact curves, which come last, may still change the leader."
     st.caption(f"{progress_text} None of them is sure to keep the budget." if leader is None else progress_text)
     curves = _find_known_curves(baseline)
     _draw_frontier([baseline, *cells], request.k, request.objective, estimates, "tune.so-far", curves)
