@@ -1,10 +1,11 @@
-"""Places of labels on a verdict card: near what they name, over no other text."""
+"""Places of labels on a verdict card: near what they name or in a column beside it, over no other text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from unicodedata import east_asian_width
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from dashboard.charts.frontier_layout import Box, Place
 
@@ -67,11 +68,21 @@ def place_card_labels(
     return placed
 
 
-def measure_distance(box: Box, anchor: Place) -> float:
-    """Return the distance in pixels from a position to a box, 0 inside."""
-    x_distance = max(box[0] - anchor[0], 0.0, anchor[0] - box[1])
-    y_distance = max(box[2] - anchor[1], 0.0, anchor[1] - box[3])
-    return float(np.hypot(x_distance, y_distance))
+def stack_labels(heights: Sequence[float], middles: Sequence[float], low: float, high: float) -> list[float]:
+    """Return the top of each label of a column: in the order of what they name, as near to it as there is room.
+
+    heights: of the labels, the distance between two included, at most high - low together; middles: of what they name;
+    low, high: ends of the column. All are in pixels, y downwards.
+    """
+    order = np.argsort(middles, kind="stable")
+    sizes = np.asarray(heights, dtype=float)[order]
+    offsets = np.cumsum(sizes) - sizes
+    # Less those that come before it, a label must start no higher than its predecessor: an isotonic regression.
+    wanted = np.asarray(middles, dtype=float)[order] - sizes / 2 - offsets
+    starts = np.clip(isotonic_regression(wanted).x if len(wanted) else wanted, low, high - sizes.sum())
+    tops = np.empty(len(order))
+    tops[order] = starts + offsets
+    return tops.tolist()
 
 
 def _find_nearest_box(label: CardLabel, boxes: Sequence[Box], marks: np.ndarray, frame: Box) -> Box | None:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from unicodedata import east_asian_width
@@ -14,8 +14,8 @@ from dashboard.charts.card_labels import (
     CardLabel,
     Mark,
     estimate_width,
-    measure_distance,
     place_card_labels,
+    stack_labels,
 )
 from dashboard.charts.figure import TIMES
 from dashboard.charts.frontier import (
@@ -31,6 +31,7 @@ from dashboard.charts.frontier import (
     build_mark,
     fade,
     find_chance,
+    find_curve,
     format_method,
     format_titles,
     group_curves,
@@ -38,11 +39,13 @@ from dashboard.charts.frontier import (
     widen,
 )
 from dashboard.charts.frontier_layout import Box, Place, convex_hull
-from dashboard.charts.palette import GREY, SANS_FONTS, Style, method_style, mix_with_ink
+from dashboard.charts.palette import GREY, SANS_FONTS, method_style, mix_with_ink
 from dashboard.charts.verdict_data import format_sure_share
 from engine.evaluation.decision import BET_CHANCE, Decision, Option, describe_outcome
 from engine.evaluation.frontier import TIME_AXIS, FrontierPoint
 from engine.evaluation.metrics import title_of
+from engine.evaluation.paired import describe_guarantee, scorer_chain
+from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import counted, shorten
 from engine.values import replace_surrogates
 from engine.wording import decimal, percent, signed
@@ -50,8 +53,10 @@ from engine.wording import decimal, percent, signed
 CARD_WIDTH, CARD_HEIGHT, CARD_MARGIN = 1200, 630, 48
 INK, QUIET, FAINT, GROUND, PANEL, WARNING = "#1F1D1A", "#5F5C57", "#E2E0DC", "#FFFFFF", "#F5F4F1", "#A23B00"
 MONO_FONTS = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
-LEFT, RIGHT, TOP, BOTTOM = 112, 716, 176, 524
+LEFT, RIGHT, TOP, BOTTOM = 112, 548, 176, 524
 """Edges of the chart."""
+GUTTER_LEFT, GUTTER_RIGHT, AXIS_TITLE_RIGHT = 568, 740, 716
+"""Edges of the names to the right of the chart, and the end of the horizontal axis' title."""
 SIDE_LEFT, SIDE_RIGHT = 756, CARD_WIDTH - CARD_MARGIN
 """Edges of the choices and the code beside the chart."""
 HEADLINE_TOP, HEADLINE_LINE, FOOTER_TOP = 72, 44, 606
@@ -63,8 +68,10 @@ CHOICE_PX, SQUARES_PER_ROW, N_SQUARES = 118, 50, 100
 """Height of a choice beside the chart, and the squares of its chance."""
 SYMBOL_PX, POINT_PX = 5, 6
 """Radius of the symbol in front of a name, and of a point on the chart."""
-LEADER_PX = 30
-"""A label that is farther from what it names is joined to it by a line."""
+MAX_COLOURED_DECODERS = 3
+"""Decoders that have a colour and a name beside the baseline and those of the recommended settings."""
+LABEL_LINE_PX, LABEL_SPACE_PX, LEADER_SPACE_PX = 20, 8, 8
+"""Height of a line of a name, and the least distances between two names and between the lines to them."""
 MAX_LABEL_LETTERS = 28
 ENVELOPE_OPACITY = 0.1
 """Opacity of the area that many settings of a decoder take."""
@@ -279,16 +286,80 @@ def _describe_confirmation(option: Option, decision: Decision) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Label:
-    """A name on the chart: its text, and the position that it names."""
+    """A text beside the chart, of a role, a name or both, and the position that it names."""
 
-    text: str
+    role: str = ""
+    name: tuple[str, ...] = ()  # parts that stay whole
     anchor: Place
     colour: str
 
+    @cached_property
+    def lines(self) -> list[str]:
+        """The parts in as few lines as fit between the chart and the choices; one that is too long is cut."""
+        parts = [f"{self.role}: " if self.name else self.role, *(f"{part}, " for part in self.name)]
+        width, lines = GUTTER_RIGHT - GUTTER_LEFT, [""]
+        for part in parts if self.role else parts[1:]:
+            if lines[-1] and estimate_width(f"{lines[-1]}{part}".rstrip(", "), LABEL_SIZE, is_bold=True) > width:
+                lines.append("")
+            lines[-1] += part
+        return [_fit_text(line.rstrip(", "), LABEL_SIZE, width, is_bold=True) for line in lines]
+
     @property
-    def width(self) -> float:
-        """Width in pixels, as estimated."""
-        return estimate_width(self.text, LABEL_SIZE, is_bold=True)
+    def height(self) -> float:
+        """Height in pixels, with the distance to the next name."""
+        return LABEL_LINE_PX * len(self.lines) + LABEL_SPACE_PX
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Group:
+    """The settings of a decoder, or of another system, on the chart."""
+
+    curves: list[Sequence[FrontierPoint]]
+    chain_position: int  # of its chain of scorers among all on the chart, which gives the dashes
+
+    @property
+    def points(self) -> list[FrontierPoint]:
+        return list(chain.from_iterable(self.curves))
+
+    def has(self, option: Option) -> bool:
+        """Return True if a recommended setting is one of the group's, measured or on an exact curve."""
+        stages = self.points[0].point.decoder
+        if option.decoder is None:
+            return any(point.point.label == option.label for point in self.points)
+        option_stages = decoder_to_json(option.decoder)
+        has_selector = option_stages["select"]["name"] == stages["select"]["name"]
+        return has_selector and scorer_chain(option_stages) == scorer_chain(stages)
+
+    def measure_gain(self, chart: FrontierChart) -> tuple[bool, float]:
+        """Return the sort key by gain: if any setting keeps the budget, and the best x of those that do, or of all."""
+        frontier = chart.frontier
+        places = [(point.x, point.y) for point in self.points]
+        for curve in self.curves:
+            exact_curve = find_curve(curve[0], frontier, chart.exact)
+            if exact_curve is not None:
+                x_means, y_means = (exact_curve.means[axis].tolist() for axis in (frontier.x, frontier.y))
+                places += zip(x_means, y_means, strict=True)
+        # The tolerance keeps settings that lie on the budget up to rounding.
+        min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
+        feasible = [position for position in places if position[1] * chart.unit >= min_y]
+        return bool(feasible), max(frontier.direction * x for x, _ in feasible or places)
+
+
+def _divide_groups(chart: FrontierChart, decision: Decision) -> tuple[list[_Group], list[_Group]]:
+    """Return the decoders that have a colour and a name, and the others.
+
+    Those with a colour are the baseline, those of the recommended settings, and those of the largest gains.
+    """
+    choices = list(filter(None, (decision.sure, decision.bet)))
+    groups, free = list[_Group](), list[_Group]()
+    for curves, position in group_curves(chart.frontier):
+        group = _Group(curves=curves, chain_position=position)
+        groups.append(group)
+        if chart.base not in group.points and not any(map(group.has, choices)):
+            free.append(group)
+    free.sort(key=lambda group: group.measure_gain(chart), reverse=True)
+    others = free[MAX_COLOURED_DECODERS:]
+    return [group for group in groups if group not in others], others
 
 
 class _CardFrontier:
@@ -302,6 +373,7 @@ class _CardFrontier:
         _add_rect(clip, (LEFT, RIGHT, TOP, BOTTOM), GROUND)
         self.plot = Element("g", {"clip-path": "url(#plot)"})
         self.labels, self.obstacles, self.marks = list[_Label](), list[Box](), list[Mark]()
+        self.named, self.others = _divide_groups(chart, decision)
 
     def to_card(self, position: Place) -> Place:
         """Return the position on the card, in pixels, of one on the chart."""
@@ -310,16 +382,21 @@ class _CardFrontier:
         return round(LEFT + x_share * (RIGHT - LEFT), 2), round(BOTTOM - y_share * (BOTTOM - TOP), 2)
 
     def draw(self) -> None:
-        """Draw axes, budget, recommended settings and curves, then the labels, which keep off all of them."""
+        """Draw axes, budget, recommended settings and curves, then the names, which keep off all of them."""
         _add_axes(self.svg, self.chart, self.decision.budget_text, self.to_card)
         self.svg.append(self.plot)
         self.draw_budget()
+        for group in self.others:
+            self.draw_method(group, is_named=False)
         for role, option in _list_choices(self.decision):
             self.draw_choice(role, option)
-        for curves, position in group_curves(self.chart.frontier):
-            self.draw_method(curves, position)
-        self.draw_budget_label()
+        for group in self.named:
+            self.draw_method(group, is_named=True)
         self.draw_labels()
+        for group in self.named:
+            if self.chart.base in group.points:
+                self.draw_base_name(group)
+        self.draw_budget_label()
 
     @cached_property
     def budget_y(self) -> float | None:
@@ -380,58 +457,49 @@ class _CardFrontier:
         _add_circle(self.svg, (x, y), 3.5, fill=mark["colour"])
         # Labels keep off the ring and 3 pixels around it.
         self.obstacles.append((x - RING_PX - 3, x + RING_PX + 3, y - RING_PX - 3, y + RING_PX + 3))
-        self.labels.append(_Label(text=_name_role(role, option), anchor=(x, y), colour=mark["colour"]))
+        # The first of two settings of a decoder has its name.
+        earlier = [self.decision.sure] if role == "bet" and self.decision.sure is not None else []
+        group = next((group for group in self.named if group.has(option)), None)
+        name = () if group is None or any(map(group.has, earlier)) else _name_group(group)
+        self.labels.append(_Label(role=_name_role(role, option), name=name, anchor=(x, y), colour=mark["colour"]))
 
-    def draw_method(self, curves: list[Sequence[FrontierPoint]], chain_position: int) -> None:
-        """Draw one selector with one chain of scorers, which score documents before it; note its label.
-
-        It is drawn as lines, or as points if it has no line. chain_position: of the chain of scorers among all on the
-        chart, which gives the dashes
-        """
-        points = list(chain.from_iterable(curves))
-        style, lines = method_style(points[0].point.method), build_lines(self.chart, curves)
-        if len(curves) > MAX_CURVES:
-            outline = list(map(self.to_card, convex_hull(map(self.chart.locate, points))))
-            _add_polygon(self.plot, outline, style.light, opacity=ENVELOPE_OPACITY)
+    def draw_method(self, group: _Group, is_named: bool) -> None:
+        """Draw a decoder as lines, or as points if it has no line; note its name, or draw it in grey without one."""
+        style, lines = method_style(group.points[0].point.method), build_lines(self.chart, group.curves)
+        colour = style.light if is_named else GREY[False]
+        if is_named and len(group.curves) > MAX_CURVES:
+            outline = list(map(self.to_card, convex_hull(map(self.chart.locate, group.points))))
+            _add_polygon(self.plot, outline, colour, opacity=ENVELOPE_OPACITY)
         places, likely_places = list[Place](), list[Place]()
         # The chart counts time in powers of ten.
         scale = math.log10 if self.chart.frontier.x == TIME_AXIS else float
         for line in lines:
             line_places = [self.to_card(point) for point in zip(map(scale, line.x), line.y, strict=True)]
             chance = find_chance(self.chart, line.position)
-            look = {
-                "stroke-opacity": f"{fade(chance):.3g}",
-                "stroke-dasharray": DASH_PATTERNS[chain_position % len(DASH_PATTERNS)],
-            }
-            _add_line(self.plot, line_places, style.light, widen(chance), **look)
+            # Grey is pale enough.
+            opacity = fade(chance) if is_named else 1.0
+            dashes = DASH_PATTERNS[group.chain_position % len(DASH_PATTERNS)]
+            look = {"stroke-opacity": f"{opacity:.3g}", "stroke-dasharray": dashes}
+            _add_line(self.plot, line_places, colour, widen(chance), **look)
             samples = self.add_marks(_sample(line_places), fade(chance))
             places += samples
             likely_places += samples if chance >= BET_CHANCE else []
         if not lines:
-            places = list(filter(_is_inside, (self.to_card(self.chart.locate(point)) for point in points)))
+            places = list(filter(_is_inside, (self.to_card(self.chart.locate(point)) for point in group.points)))
             for position in places:
-                _add_symbol(self.svg, style.symbol, position, POINT_PX, style.light)
+                _add_symbol(self.svg, style.symbol, position, POINT_PX, colour)
                 x, y = position
                 self.obstacles.append((x - POINT_PX, x + POINT_PX, y - POINT_PX, y + POINT_PX))
-        if places:
-            name = shorten(_clean(format_method(points[0])), MAX_LABEL_LETTERS)
+        if places and is_named:
             # A line begins near the baseline, and ends farthest from it; what is hardly visible needs no name.
             end = max(likely_places or places, key=lambda position: math.dist(position, self.start))
             if lines:
                 # The symbol is on the line: before the name it would look like a point beside it.
-                _add_symbol(self.svg, style.symbol, end, SYMBOL_PX, style.light)
-            self.add_name(name, style, end, is_point=not lines)
-
-    def add_name(self, name: str, style: Style, anchor: Place, is_point: bool) -> None:
-        """Add the name of a method as a label, or to the label of a recommended setting at the same point.
-
-        anchor: position of what is named; is_point: True if that is a single point and not a line
-        """
-        for index, label in enumerate(self.labels):
-            if is_point and math.dist(label.anchor, anchor) < RING_PX:
-                self.labels[index] = replace(label, text=f"{label.text}: {name}")
-                return
-        self.labels.append(_Label(text=name, anchor=anchor, colour=style.light))
+                _add_symbol(self.svg, style.symbol, end, SYMBOL_PX, colour)
+            name = _name_group(group)
+            # The baseline has its name beside its point, and a recommended setting has that of its decoder already.
+            if self.chart.base not in group.points and all(label.name != name for label in self.labels):
+                self.labels.append(_Label(name=name, anchor=end, colour=colour))
 
     def add_marks(self, places: Iterable[Place], weight: float) -> list[Place]:
         """Note positions that labels should not cover; return those inside the chart."""
@@ -445,23 +513,46 @@ class _CardFrontier:
         return (LEFT, TOP) if self.chart.base is None else self.to_card(self.chart.locate(self.chart.base))
 
     def draw_labels(self) -> None:
-        """Draw all labels, those of the recommended settings first, each as near to its anchor as is free.
+        """Draw all names: to the right of the chart by height, each with a line to what it names."""
+        bottom, labels = BOTTOM - (LABEL_LINE_PX if self.others else 0), list[_Label]()
+        heights, middles = list[float](), list[float]()
+        for label in self.labels:
+            # The recommended settings come first; what has no room is left out.
+            if sum(heights) + label.height <= bottom - TOP:
+                labels.append(label)
+                heights.append(label.height)
+                middles.append(label.anchor[1])
+        tops = stack_labels(heights, middles, TOP, bottom)
+        levels = stack_labels([LEADER_SPACE_PX] * len(labels), middles, TOP, BOTTOM)
+        for label, top, level in zip(labels, tops, levels, strict=True):
+            colour, (x, y) = mix_with_ink(label.colour, INK, INK_SHARE), label.anchor
+            # Nearly level inside the chart, and in the order of the names, these lines hardly cross.
+            leader = [(x, y), (RIGHT, level + LEADER_SPACE_PX / 2), (GUTTER_LEFT - 4, top + label.height / 2)]
+            _add_line(self.svg, leader, colour, 1, **{"stroke-dasharray": "1 3"})
+            for number, line in enumerate(label.lines):
+                # The baseline of letters is a little above a line's lower end.
+                baseline = top + LABEL_SPACE_PX / 2 + LABEL_LINE_PX * (number + 1) - 5
+                _add_text(self.svg, GUTTER_LEFT, baseline, line, LABEL_SIZE, colour, weight="600")
+        if self.others:
+            text = f"and {counted(len(self.others), 'other')} in grey"
+            _add_text(self.svg, GUTTER_LEFT, BOTTOM - 5, text, SMALL_SIZE, QUIET)
 
-        A label that fits nowhere is left out; one that is far from its anchor gets a line to it.
-        """
-        labels = [CardLabel(label.width, LINE_EM * LABEL_SIZE, label.anchor) for label in self.labels]
-        boxes = place_card_labels(labels, self.obstacles, self.marks, (LEFT + 4, RIGHT, TOP, BOTTOM))
-        for label, box in zip(self.labels, boxes, strict=True):
-            if box is None:
-                continue
-            x_low, x_high, y_low, y_high = box
-            x, y = label.anchor
-            if measure_distance(box, label.anchor) > LEADER_PX:
-                nearest = min(max(x, x_low), x_high), min(max(y, y_low), y_high)
-                _add_line(self.svg, [label.anchor, nearest], QUIET, 1)
-            # The baseline of letters is a little above a line's lower end.
-            colour = mix_with_ink(label.colour, INK, INK_SHARE)
-            _add_text(self.svg, x_low, y_high - 5, label.text, LABEL_SIZE, colour, weight="600", halo=True)
+    def draw_base_name(self, group: _Group) -> None:
+        """Write the baseline's name beside its point, which is far from the other names."""
+        text, style = ", ".join(_name_group(group)), method_style(group.points[0].point.method)
+        label = CardLabel(estimate_width(text, LABEL_SIZE, is_bold=True), LINE_EM * LABEL_SIZE, self.start)
+        box = place_card_labels([label], self.obstacles, self.marks, (LEFT + 4, RIGHT, TOP, BOTTOM))[0]
+        if box is not None:
+            colour = mix_with_ink(style.light, INK, INK_SHARE)
+            _add_text(self.svg, box[0], box[3] - 5, text, LABEL_SIZE, colour, weight="600", halo=True)
+            self.obstacles.append(box)
+
+
+def _name_group(group: _Group) -> tuple[str, ...]:
+    """Return a decoder's name, and what its selector must always carry, such as "fills up to k"."""
+    guarantee = describe_guarantee(group.points[0].point.decoder["select"])
+    title = format_method(group.points[0]).removesuffix(f", {guarantee}")
+    return (shorten(_clean(title), MAX_LABEL_LETTERS), *filter(None, [guarantee]))
 
 
 def _add_axes(svg: Element, chart: FrontierChart, budget_text: str, to_card: Callable[[Place], Place]) -> None:
@@ -481,7 +572,7 @@ def _add_axes(svg: Element, chart: FrontierChart, budget_text: str, to_card: Cal
         _add_text(svg, x, BOTTOM + 20, text, SMALL_SIZE, QUIET, anchor="middle")
     _add_line(svg, [(LEFT, BOTTOM), (RIGHT, BOTTOM)], QUIET, 1)
     x_text = f"← {x_title}" if is_time else f"{x_title} →"
-    _add_text(svg, RIGHT, BOTTOM + 42, _fit_text(x_text, SMALL_SIZE, 210), SMALL_SIZE, QUIET, anchor="end")
+    _add_text(svg, AXIS_TITLE_RIGHT, BOTTOM + 42, _fit_text(x_text, SMALL_SIZE, 210), SMALL_SIZE, QUIET, anchor="end")
     _add_text(svg, CARD_MARGIN, TOP - 14, _fit_text(f"{y_title} ↑", SMALL_SIZE, 600), SMALL_SIZE, QUIET)
     legend = f"Width: chance to keep {budget_text}. Whisker: likely range, low end 95% sure."
     _add_text(svg, CARD_MARGIN, BOTTOM + 42, legend, SMALL_SIZE, QUIET)

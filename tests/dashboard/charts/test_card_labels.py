@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dashboard.charts.card_labels import CardLabel, estimate_width, measure_distance, place_card_labels
+from dashboard.charts.card_labels import CardLabel, estimate_width, place_card_labels, stack_labels
 from dashboard.charts.frontier_layout import do_overlap
 from support.draws import deepen
 
@@ -30,7 +30,11 @@ def test_labels_around_one_position_overlap_neither_each_other_nor_an_obstacle(s
 
 def test_the_first_label_is_nearest():
     labels = [CardLabel(80, 20, (400, 300))] * 4
-    distances = [measure_distance(box, (400, 300)) for box in place_card_labels(labels, [], [], FRAME)]
+    boxes = place_card_labels(labels, [], [], FRAME)
+    distances = [
+        math.hypot(max(left - 400, 0, 400 - right), max(top - 300, 0, 300 - bottom))
+        for left, right, top, bottom in boxes
+    ]
     assert distances[0] == min(distances) < 20
 
 
@@ -55,9 +59,18 @@ def test_a_label_without_room_has_no_place():
     assert place_card_labels(labels[:1], [FRAME], [], FRAME) == [None]
 
 
-def test_distance_from_a_box_is_that_of_its_nearest_side_or_corner():
-    box = (10, 30, 10, 20)
-    assert [measure_distance(box, place) for place in ((15, 15), (0, 15), (15, 24), (34, 23))] == [0, 10, 4, 5]
+def test_stacked_labels_are_in_order_and_apart_and_inside():
+    heights, middles = [20, 40, 20, 20], [300.0, 305.0, 499.0, 100.0]
+    tops = stack_labels(heights, middles, 150, 500)
+    assert tops[3] == 150 and tops[2] == 480, "what is named outside the column has a label at its end"
+    assert tops[1] == tops[0] + 20, "two that would overlap touch"
+    moves = [top + height / 2 - middle for top, height, middle in zip(tops, heights, middles, strict=True)]
+    assert moves[0] < 0 < moves[1] and abs(sum(moves[:2])) < 1e-9, "both move by as much"
+
+
+def test_stacked_labels_fill_a_column_without_room_to_spare():
+    assert stack_labels([20, 20, 20], [480.0, 490.0, 470.0], 440, 500) == [460, 480, 440]
+    assert stack_labels([], [], 0, 100) == []
 
 
 def test_wide_letters_take_more_room_than_narrow_ones():
