@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import zip_longest
 from weakref import WeakKeyDictionary
 
 from engine.progress import shorten
@@ -66,9 +67,12 @@ def _list_values(text: str) -> str:
     fields = list(_FIELD.finditer(text))
     if len(fields) < MIN_FIELDS or fields[0].start():
         return text
-    ends = [*(field.start() for field in fields[1:]), len(text)]
-    values = [text[field.end() : end].strip() for field, end in zip(fields, ends, strict=True)]
-    return " · ".join(value for value in values if value and value[0] not in "[{") or text
+    values = list[str]()
+    for field, following in zip_longest(fields, fields[1:]):
+        value = text[field.end() : len(text) if following is None else following.start()].strip()
+        if value and value[0] not in "[{":
+            values.append(value)
+    return " · ".join(values) or text
 
 
 def _count_shared(corpus: Corpus, name: str) -> int:
