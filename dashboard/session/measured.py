@@ -1,4 +1,4 @@
-"""What Trade-off has measured last in this browser session, for the report in the menu Share."""
+"""Settings that Trade-off has measured last in this browser session, for the report in the menu Share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

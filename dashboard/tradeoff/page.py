@@ -83,7 +83,7 @@ from engine.wording import visible
 BOARD, BELOW, PROGRESS = "tradeoff-board", "tradeoff-below", "tradeoff-progress"
 LAST = "tradeoff-last"
 EMBED_PURPOSE = "tradeoff.embed"
-"""Of the job that embeds the queries of a split that is to confirm."""
+"""Purpose of the job that embeds the queries of a split that is to confirm."""
 LAST_CSS = f"<style>.st-key-{LAST} {{opacity: .35; pointer-events: none}}</style>"
 """The chart that stood here before is neither clicked nor dragged while others are measured."""
 CONTROLS, SWITCHES, PILLS = "tradeoff-controls", "tradeoff-switches", settings.PICKED_KEY.replace(".", "-")

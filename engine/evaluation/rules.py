@@ -16,7 +16,7 @@ NEEDED_DIGITS = 2
 
 
 class Outcome(StrEnum):
-    """What other queries say of a choice."""
+    """Outcome of a choice on other queries than those that it was made on."""
 
     CONFIRMED = "confirmed"  # its bound there reaches the budget
     AGREES = "agrees"  # its estimate does, but too few queries prove it
