@@ -198,10 +198,13 @@ def test_most_diversity_within_a_budget_is_what_decide_takes(data, share, values
         assert (option and (option.label, option.chance)) == (other and (other.label, pytest.approx(other.chance)))
     assert len(study.decision.options) == len(expected.options) == (101 if values == "all" else 11)
     reason, first = study.choosing.reason, expected.sentences[0]
-    # Where test denies a sure setting, the first sentence says so.
-    is_denied = study.decision.sure is not None and study.decision.sure.is_denied
+    # The first sentence says where test denies a sure setting, and ends with it where test agrees without proof.
+    sure = study.decision.sure
+    opening = "On dev " if sure is not None and sure.is_denied else first
+    if sure is not None and sure.agrees:
+        opening = f"{first.removesuffix('.')}; on test {sure.confirmed_share:.1%}: agrees, not proven"
     # What test says of a bet ends the second sentence.
-    assert expected.sentences[1].removesuffix(".") in reason and reason.startswith("On dev " if is_denied else first)
+    assert expected.sentences[1].removesuffix(".") in reason and reason.startswith(opening)
     assert study.interval is study.stability is None and not any("Stability" in text for text in study.sentences)
     assert study.searched == ("every λ from 0 to 1" if values == "all" else "all 11 settings")
     assert (study.curve is None) == (values == "grid")
