@@ -14,6 +14,7 @@ import torch
 
 from engine.data.encoders import TextEncoder
 from engine.data.endpoints.consent import allow_request
+from engine.data.json_files import decode_json
 from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import DataError, FrontierError
 from engine.integrations.candidates import build_selections
@@ -237,10 +238,10 @@ def build_app(service: Service, host: str = LOOPBACK_HOSTS[0], on_start: Callabl
                     raise RefusedRequest(
                         413, f"a request has at most {MAX_BRACKETS:,} brackets; this one has {parts:,}"
                     )
-                return reply(await run_in_threadpool(lambda: service.answer(json.loads(body))))
+                return reply(await run_in_threadpool(lambda: service.answer(decode_json(str(body, "utf-8-sig")))))
         except RefusedRequest as error:
             return reply({"error": str(error)}, error.status)
-        # A ValueError is no JSON, or a number of thousands of digits.
+        # A ValueError is no JSON, a repeated key, or a number of thousands of digits.
         except (FrontierError, ValueError, RecursionError) as error:
             return reply({"error": str(error)}, 400)
 

@@ -117,6 +117,7 @@ def test_health_says_what_is_served(own, embedded):
         (b"[" * 100_000, "recursion"),
         (b"[]", 'send {"queries"'),
         (b'{"k": 3}', 'send {"queries"'),
+        (b'{"vectors": [[1, 0, 0, 0]], "k": 3, "k": 4}', "the key 'k' stands twice in one object"),
         (b'{"vectors": [[1, 0, 0, 0]], "other": 1}', 'send {"queries"'),
         (b'{"queries": "sort"}', "queries must be a list"),
         (b'{"queries": [1]}', "queries must be texts"),
