@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS, Matrix
-from engine.solvers.gram import Gram, compute_products, corpus_gram, fill_row, iterate_problems
+from engine.solvers.gram import Gram, compute_products, corpus_gram, fill_row, iterate_problems, transpose_vectors
 from engine.solvers.jit import jit_exact
 from engine.solvers.largest import N_LANES, find_largest
 from engine.solvers.tie_breaking import rank_exactly
@@ -113,12 +113,11 @@ def _build_tables(vectors: Tensor, gram: Gram | None, ground_ids: Array) -> Cove
     size = len(ground_ids)
     if gram is not None:
         ground_products = gram.fill_all_rows()[np.ix_(ground_ids, ground_ids)]
-        return CoverageTables.build(np.empty((0, size)), ground_products, np.ones(size, np.bool_))
+        return CoverageTables.build(np.empty((0, size), gram.columns.dtype), ground_products, np.ones(size, np.bool_))
     if size <= MAX_CACHED_GROUND:
         return CoverageTables.from_gram(Gram(vectors))
     # Too large to cache: one row of similarities has room, and is computed anew for each document.
-    columns = vectors.cpu().T.contiguous().double().numpy()
-    return CoverageTables.build(columns, np.empty((1, size)), np.zeros(1, np.bool_))
+    return CoverageTables.build(transpose_vectors(vectors), np.empty((1, size)), np.zeros(1, np.bool_))
 
 
 @jit_exact
@@ -131,7 +130,7 @@ def compute_similarities(columns: Array, rows: Array, filled: Array, document: i
         fill_row(columns, rows, filled, document)
         cached_row: Array = rows[document]
         return cached_row
-    compute_products(columns, columns[:, document].copy().reshape(1, -1), rows)
+    compute_products(columns, columns[:, document].astype(np.float64).reshape(1, -1), rows)
     computed_row: Array = rows[0]
     return computed_row
 

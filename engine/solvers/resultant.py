@@ -127,7 +127,7 @@ def sum_vectors(columns: Array, vector_ids: Array, row_scale: float, vector_sum:
     vector_sum[:] = 0.0
     for vector_id in vector_ids:
         for axis in range(len(vector_sum)):
-            vector_sum[axis] += columns[axis, vector_id] * row_scale
+            vector_sum[axis] += np.float64(columns[axis, vector_id]) * row_scale
 
 
 @jit_exact
@@ -141,7 +141,7 @@ def cosine_of_sum(
     """
     norm_sq, product = 0.0, 0.0
     for axis in range(len(query)):
-        component = vector_sum[axis] + columns[axis, item] * row_scale
+        component = vector_sum[axis] + np.float64(columns[axis, item]) * row_scale
         norm_sq += component * component
         product += component * query[axis]
     return product / np.sqrt(norm_sq) if np.sqrt(norm_sq) > noise_length else 0.0

@@ -38,6 +38,10 @@ SINGLE_POOL_SIZE = 256
 """Up to so many candidates all are one pool."""
 GRAM_MIN_PROBLEMS = 8
 """Number of problems over a small corpus from which caching its inner products pays."""
+SMALL_GRAM_PRODUCTS = 35_000
+"""Up to so many products with the picks, all computed, one problem takes less time than the passes of a pool would."""
+TRANSPOSE_COST = 15
+"""Products with so many picks take as long as turning the vectors into columns."""
 POOL_SIZE_RANGE = (128, 256)
 """The first pool has eight rows a pick within these limits; it doubles after fewer than FRUITFUL picks."""
 SUM_POOL_SIZE = 1024
@@ -134,7 +138,9 @@ def select_greedily(
     is_small_batch = c.batch * len(weights) < GRAM_MIN_PROBLEMS
     # Few problems on small pools take less time in plain Python than compilation would.
     runs_interpreted = is_small_batch and is_interpreted(choose_picks)
-    repays_gram = not runs_interpreted and (c.matrix.cached or not is_small_batch)
+    n_products = c.count * (k + TRANSPOSE_COST)
+    is_gram_cheap = c.matrix.cached or not is_small_batch or n_products <= SMALL_GRAM_PRODUCTS
+    repays_gram = is_gram_cheap and not runs_interpreted
     gram = corpus_gram(c) if repays_gram else None
     if gram is not None:
         results = choose_for_queries(

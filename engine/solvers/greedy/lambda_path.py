@@ -25,7 +25,7 @@ from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS
 from engine.progress import raise_if_stopped
 from engine.solvers.coverage import CoverageTables, iterate_ground_sets, measure_added_coverage
-from engine.solvers.gram import Gram, compute_products, compute_squared_norms, corpus_gram, fill_slot
+from engine.solvers.gram import Gram, compute_products, compute_squared_norms, corpus_gram, fill_slot, transpose_vectors
 from engine.solvers.greedy.steps import (
     COVERAGE,
     EXCLUDED,
@@ -426,8 +426,7 @@ class _Rows:
         if gram is not None:
             self._set_arrays(gram.columns, gram.rows, gram.filled, gram.squares)
             return
-        # A large corpus stays in its own precision: products are summed in float64, with the same result.
-        self.columns = vectors.T.contiguous().cpu().numpy()
+        self.columns = transpose_vectors(vectors)
         self.squares = compute_squared_norms(self.columns)
         self.rows = np.empty((min(n, N_INITIAL_ROWS), n))
         self.filled = np.zeros(min(n, N_INITIAL_ROWS), np.bool_)

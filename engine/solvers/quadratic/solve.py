@@ -162,9 +162,10 @@ class Shortlist:
         self.ids = np.sort(np.concatenate([self.ids, doc_ids.cpu().numpy()]))
         doc_ids = torch.from_numpy(self.ids).to(doc_ids.device)
         query_id = torch.full_like(doc_ids, self.query_id)
-        self.vectors = self.goal.c.rows(query_id, doc_ids).double().cpu()
+        vectors = self.goal.c.rows(query_id, doc_ids)
+        self.vectors = vectors.double().cpu()
         self.relevance = self.goal.c.exact_relevance(query_id, doc_ids).cpu().numpy()
-        self.gram = Gram(self.vectors)
+        self.gram = Gram(vectors)
 
     def marginal_values(self, positions: Array) -> Array:
         """Return (k,) what the objective loses if each member of a set leaves it.
