@@ -113,15 +113,27 @@ def build_per_query_frame(cells: Iterable[Cell]) -> DataFrame:
     list_sizes = list(map(len, query_lists))
     table: dict[str, Any] = {}
     for name in set(PER_QUERY_COLUMNS) - {"k", "query", "value"}:
-        block_texts = np.array([replace_surrogates(str(block[name])) for block in blocks], dtype=object)
+        block_texts = [replace_surrogates(str(block[name])) for block in blocks]
         # Each text is stored once and its code repeated, as it is the same for all queries of a cell.
-        codes, distinct_texts = pd.factorize(block_texts)
-        table[name] = pd.Categorical.from_codes(np.repeat(codes, list_sizes), pd.Index(distinct_texts))
+        distinct_texts = list(dict.fromkeys(block_texts))
+        codes = np.repeat(_encode_texts(block_texts, distinct_texts), list_sizes)
+        table[name] = pd.Categorical.from_codes(codes, pd.Index(distinct_texts, dtype=object))
     table["k"] = np.repeat(np.array(list(map(itemgetter("k"), blocks)), dtype=np.int64), list_sizes)
     query_ids = list(map(replace_surrogates, chain.from_iterable(query_lists)))
-    table["query"] = pd.Categorical(np.array(query_ids, dtype=object))
+    distinct_ids = sorted(set(query_ids))
+    codes = _encode_texts(query_ids, distinct_ids)
+    table["query"] = pd.Categorical.from_codes(codes, pd.Index(distinct_ids, dtype=object))
     table["value"] = np.concatenate(value_arrays)
     return pd.DataFrame(table, columns=list(PER_QUERY_COLUMNS))
+
+
+def _encode_texts(texts: Sequence[str], distinct_texts: Sequence[str]) -> np.ndarray:
+    """Return the number of each text among the distinct ones.
+
+    pandas before 3.1 takes texts for equal that differ only behind a NUL.
+    """
+    numbers = {text: number for number, text in enumerate(distinct_texts)}
+    return np.array([numbers[text] for text in texts], dtype=np.int64)
 
 
 def write_table(data_frame: DataFrame, path: str | Path) -> Path:

@@ -437,7 +437,7 @@ HOSTILE = {
     "npy-brackets": Hostile(lines("a.npy", npy("(" * 9_000)), "load", "not a readable NumPy file"),
     "npy-signs": Hostile(lines("a.npy", npy("-" * 9_000 + "1")), "load", "not a readable NumPy file"),
     "npy-wide": Hostile(lines("a.npy", npy((2, 2), "<U536870911")), "load", "found dtype <U536870911"),
-    "npy-wider": Hostile(lines("a.npy", npy((2, 2), "<U2147483647")), "load", "not a readable NumPy file"),
+    "npy-wider": Hostile(lines("a.npy", npy((2, 2), "<U2147483647")), "load", "not a readable NumPy file|<U-1"),
     "npy-random": Hostile(lines("a.npy", np.random.default_rng(0).bytes(99_999)), "load", "begins with b'.*np.save"),
     "npy-pickled": Hostile(write_pickled, "load", "holds Python objects"),
     "npy-empty": Hostile(lines("a.npy"), "load", "begins with b''"),

