@@ -184,7 +184,7 @@ def test_ten_quick_presses_of_j_go_ten_queries_on(page, server):
     assert picker.input_value() == labelled[10]
 
 
-def test_the_headline_of_the_standard_settings_goes_while_a_slider_stands_elsewhere(page, server):
+def test_headline_of_standard_settings_gives_way_to_the_setting_once_a_slider_was_moved(page, server):
     page.goto(server + "/?v=1&corpus=numpy-api&decoders=top_k,mmr,nnn")
     settle(page)
     headline = page.locator(".said b.wide")
@@ -195,7 +195,20 @@ def test_the_headline_of_the_standard_settings_goes_while_a_slider_stands_elsewh
     page.locator(PLOT).first.wait_for(timeout=WAIT)
     idle(page)
     assert headline.count() == 0, "the page was drawn anew with the same slider"
-    slider(page).dblclick()
+    # Back at its start the slider is spoken of like at any other value, also when the page is drawn anew.
+    words = page.locator(".said span")
+    for get_back in (lambda: slide(page, "ArrowRight"), lambda: slider(page).dblclick(), lambda: view(page, "Results")):
+        get_back()
+        until(page, lambda: words.inner_text().startswith("MMR · λ 0.8: "))
+        idle(page)
+        assert headline.count() == 0 and words.inner_text().startswith("MMR · λ 0.8: ")
+    # It speaks of the standard settings again once the query has been left.
+    picker = page.get_by_test_id("stSelectbox").locator("input").first
+    query = picker.input_value()
+    page.keyboard.press("j")
+    until(page, lambda: picker.input_value() != query)
+    idle(page)
+    page.keyboard.press("k")
     headline.wait_for(timeout=WAIT)
     state = page.locator(".tile small").last.inner_text()
     assert re.fullmatch(r"(returns \d+ of 10 · )?every λ₁ exact · λ₂ in steps", state), state
