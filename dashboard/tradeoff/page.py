@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -20,6 +20,7 @@ from dashboard.charts.frontier import (
 )
 from dashboard.charts.frontier_legend import format_legend, list_lines_and_points, list_marks
 from dashboard.charts.frontier_panels import plot_panels
+from dashboard.charts.ghosts import draw_frontier_ghost
 from dashboard.charts.verdict_data import build_verdict_data, describe_scope
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import confirmations, jobs, passage_queries, sweeps, trained
@@ -117,6 +118,9 @@ body:has(.st-key-{verdict.KEY} :is(button, [data-testid=stTooltipHoverTarget]):i
 decoders scroll sideways there. Help on the verdict's buttons opens below them, as it would hide the sentences."""
 CHART_ROWS = ((1, 540),)
 """Boxes in place of the chart, number and height, while it is drawn for the first time."""
+OFFER, OFFER_HEIGHT_PX = "tradeoff-offer", 560
+"""Key of the outline of the page before anything is measured, and its height."""
+OFFER_TEXT = "What does more diversity cost in relevance on this corpus?"
 SAMPLE_SIZES = (100, 500, 2000)
 MIN_PANEL_METHODS = 4
 """From so many decoders on each has a panel, unless a person asks for one chart."""
@@ -504,9 +508,30 @@ def _draw_board(board: _Board) -> None:
         if (job := panel.job) is not None and job.is_active:
             _draw_measuring(job, draw_results)
             return
+        # Nobody has started anything yet: what will be seen stands behind the button that brings it.
+        if not cells.points and job is None:
+            _draw_offer(board, panel)
+            return
         if panel.draw_until_result() is None and job is not None and job.partial:
             return  # the panel draws it
     draw_results()
+
+
+def _draw_offer(board: _Board, panel: JobPanel[Any]) -> None:
+    """Draw what will be measured and how long that takes, over the outline of the page; compare all, or what is chosen.
+
+    panel: of the job that measures the chosen decoders
+    """
+    n_chosen, names = len(st.session_state.get(settings.PICKED_KEY, ())), methods("selector")
+    is_partial = n_chosen < len(names)
+    with skeleton.open_ghost(OFFER, draw_frontier_ghost(is_dark()), OFFER_HEIGHT_PX):
+        st.text(OFFER_TEXT)
+        st.caption(visible(panel.offer_text))
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            if is_partial:
+                verdict.draw_compare_all(board.estimate_all, "primary")
+            kind: Literal["primary", "secondary"] = "secondary" if is_partial else "primary"
+            replace(panel, offer_text="", button_kind=kind).draw_until_result()
 
 
 def _is_complete(board: _Board, cells: Cells) -> bool:

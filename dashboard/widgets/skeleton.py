@@ -42,7 +42,8 @@ def open_ghost(key: str, drawing: str, height_px: int) -> DeltaGenerator:
     st.html(
         f"""<style>.st-key-{key} {{min-height: {height_px}px; justify-content: center; align-items: center;
   background: url("{drawing}") center / 100% 100% no-repeat}}
-{inner} {{width: fit-content !important; margin-inline: auto; max-width: min(34rem, 92%); padding: 1.25rem 1.5rem; border-radius: .75rem;
+{inner} {{width: fit-content !important; margin-inline: auto;
+  max-width: min(34rem, 92%); padding: 1.25rem 1.5rem; border-radius: .75rem;
   background: var(--st-background-color, Canvas); box-shadow: 0 0 1.5rem 1rem var(--st-background-color, Canvas)}}
 {inner} [data-testid=stText] {{white-space: normal}}</style>"""
     )
