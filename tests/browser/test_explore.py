@@ -170,6 +170,26 @@ def test_four_lists_stand_below_their_tiles_and_none_is_cut_beside_an_open_docum
     assert sum(right <= edge for _, right in lists) == 2 and not any(left < edge < right for left, right in lists)
 
 
+@pytest.mark.parametrize("path", ["/", "/tradeoff"])
+def test_ten_quick_clicks_on_the_arrow_go_ten_queries_on(page, server, path):
+    page.goto(f"{server}{path}?v=1&corpus=numpy-api&decoders=top_k,mmr")
+    arrow = page.get_by_test_id("stMain").locator(".st-key-header-step-1 button").first
+    arrow.wait_for(timeout=WAIT)
+    page.wait_for_timeout(1000)
+    idle(page)
+    labelled, picker = (
+        load_dataset("numpy-api").judged("dev").texts,
+        page.get_by_test_id("stSelectbox").locator("input"),
+    )
+    for _ in range(10):
+        arrow.click(no_wait_after=True)
+    until(page, lambda: picker.first.input_value() == labelled[10])
+    idle(page)
+    assert picker.first.input_value() == labelled[10]
+    page.locator(".st-key-header-step--1 button").first.click()
+    until(page, lambda: picker.first.input_value() == labelled[9])
+
+
 def test_ten_quick_presses_of_j_go_ten_queries_on(page, server):
     page.goto(server + "/?v=1&corpus=numpy-api&decoders=top_k,mmr,nnn")
     settle(page)
