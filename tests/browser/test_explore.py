@@ -146,6 +146,11 @@ def test_four_lists_stand_below_their_tiles_and_none_is_cut_beside_an_open_docum
         return [Math.round(left), Math.round(right)];
     }})"""
     assert page.evaluate(read_edges, ".tile") == page.evaluate(read_edges, ".list")
+    # Also the words of a tile with two sliders, which returns fewer documents, and the longest of the names.
+    assert "returns 8 of 10" in page.locator(".tile small").last.inner_text()
+    assert page.evaluate(IS_STATE_CUT) == [False] * 4
+    longest = page.locator(".list").first.locator(".document[data-rank] .name").filter(has_text="masked_greater_equal")
+    assert longest.evaluate("name => name.scrollWidth <= name.clientWidth")
     legend = "Above each slider: filled: diversity, grey: Recall, hatched: off-topic · Squares: cosines within a set"
     assert legend in page.locator(".reading").inner_text()
     # Below the tiles there is room for the trade-off, whose handle sets all decoders to one diversity.
