@@ -34,6 +34,7 @@ APP_CSS = """<style>
 [data-testid^=stBaseButton-primary]:enabled {&, & p {color: light-dark(#fff, #1e1b4b)}}
 [data-testid^=stBaseButton-primary]:enabled:is(:hover, :focus-visible, :active) {
   &, & p {background-color: light-dark(#4338CA, #C7D2FE)}}
+.st-key-header-steps {position: absolute}
 .frontier-title, .frontier-skip {position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}
 .frontier-skip:focus {z-index: 1000000; inset: .5rem auto auto .5rem; width: auto; height: auto; padding: .5rem 1rem;
   clip-path: none; color: light-dark(#000, #fff); background: light-dark(#fff, #000); border: 2px solid}

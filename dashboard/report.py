@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.charts.differences import plot_strata
-from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, describe_marks, has_exact_lines, plot_named_budget
+from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, has_exact_lines, plot_named_budget
+from dashboard.charts.frontier_legend import describe_marks
 from dashboard.charts.html import escape_html, format_chart, format_page, format_table
 from dashboard.charts.parameters import plot_heat_map
 from engine.cli.finished_sweep import FinishedSweep, OtherSystems, StratifiedSweep

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from unicodedata import east_asian_width
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+from scipy.optimize import isotonic_regression, linear_sum_assignment
 
 from dashboard.charts.frontier_layout import Box, Place
 
@@ -83,6 +83,21 @@ def stack_labels(heights: Sequence[float], middles: Sequence[float], low: float,
     tops = np.empty(len(order))
     tops[order] = starts + offsets
     return tops.tolist()
+
+
+def level_leaders(anchors: Sequence[Place], edge: float, gap: float, low: float, high: float) -> list[float]:
+    """Return the height at which the line from each anchor leaves the chart at its edge, so that no two lines cross.
+
+    edge: x of the edge, right of all anchors; gap: least distance of two heights; low, high: ends of the edge, with
+    room for all. Lines to fixed ends do not cross if they are as short as possible together: where two cross, swapping
+    their ends makes both shorter.
+    """
+    heights = np.asarray(stack_labels([gap] * len(anchors), [y for _, y in anchors], low, high)) + gap / 2
+    x, y = np.asarray(anchors, dtype=float).reshape(-1, 2).T
+    rows, columns = linear_sum_assignment(np.hypot((edge - x)[:, None], heights - y[:, None]))
+    levels = np.empty(len(anchors))
+    levels[rows] = heights[columns]
+    return levels.tolist()
 
 
 def _find_nearest_box(label: CardLabel, boxes: Sequence[Box], marks: np.ndarray, frame: Box) -> Box | None:

@@ -65,8 +65,8 @@ SEGMENTS = 20
 MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY, MIN_DARK_OPACITY = 1.0, 2.0, 0.2, 0.55
 """A line's width in pixels and its opacity, at a chance of 0, and the width that a chance of 1 adds. On a dark page a
 colour that is as pale as on a light one cannot be told from the ground."""
-UNKNOWN_OPACITY = 0.7
-"""Opacity of a line of which no chance is known."""
+UNKNOWN_OPACITY, LONE_OPACITY = 0.7, 0.75
+"""Opacity of a line of which no chance is known, and the least one of a decoder's only point, which no line shows."""
 RING_PX, STRIP_PX, CAP_PX = 9, 1, 5
 """Radius of the ring at a choice, and half the widths of its whisker and of the whisker's ends."""
 BUDGET_STEP = 0.005
@@ -307,21 +307,6 @@ def has_envelope_line(chart: FrontierChart) -> bool:
     return chart.has_envelope and len(methods_beside_base) > 1
 
 
-def describe_marks(chart: FrontierChart) -> list[str]:
-    """Describe what widths, strips, steps and shades of a chart mean, in parts of a legend of one line."""
-    parts = []
-    if chart.estimates is not None:
-        parts.append("width and opacity: chance to keep the budget")
-    decision = chart.decision
-    if decision is not None and chart.relative and (decision.sure or decision.bet):
-        parts.append("whisker: likely range of what a choice keeps, low end 95% sure, grey below the budget")
-    if has_envelope_line(chart):
-        parts.append("grey step: best of all")
-    if any(point.point.label in chart.current for point in chart.frontier.points):
-        parts.append(f"{'white' if chart.dark else 'black'} ring: set in {CURRENT_NAME}")
-    return [*parts, "shade: below the budget"] if chart.floor is not None else parts
-
-
 def has_exact_lines(frontier: Frontier, exact_curves: Collection[Curve]) -> bool:
     """Return True if an exact curve can be drawn: one with the metrics of both axes; times it has none."""
     return any({frontier.x, frontier.y} <= set(curve.means) for curve in exact_curves)
@@ -505,27 +490,21 @@ def add_choices(figure: Figure, chart: FrontierChart, axes: Mapping[str, str] | 
     # The whiskers are of the kept share, which only an axis in percent of the baseline has.
     if chart.estimates is None or chart.decision is None or chart.floor is None or not chart.relative:
         return
+    marks = []
     for role, option in (("sure", chart.decision.sure), ("bet", chart.decision.bet)):
-        if option is None:
-            continue
-        mark = build_mark(chart, option)
-        axis = "" if axes is None else axes[mark["method"]]
-        refs = {"xref": f"x{axis}", "yref": f"y{axis}"}
-        place = refs | {"xsizemode": "pixel", "xanchor": mark["x"]}
-        strip = place | {"x0": -STRIP_PX, "x1": STRIP_PX, "line": {"width": 0}, "opacity": STRIP_OPACITY}
-        middle = min(max(chart.floor, mark["low"]), mark["high"])
-        parts = (("kept", middle, mark["high"], mark["colour"]), ("missed", mark["low"], middle, GREY[chart.dark]))
-        for part, y0, y1, colour in parts:
-            figure.add_shape(type="rect", name=f"{role} {part}", y0=y0, y1=y1, fillcolor=colour, **strip)
-        # A whisker without a grey part ends in the choice's colour.
-        low_colour = GREY[chart.dark] if mark["low"] < middle else mark["colour"]
-        for end, colour in (("high", mark["colour"]), ("low", low_colour)):
-            cap = {"x0": -CAP_PX, "x1": CAP_PX, "y0": -1, "y1": 1, "ysizemode": "pixel", "yanchor": mark[end]}
-            cap |= {"fillcolor": colour, "line": {"width": 0}, "opacity": STRIP_OPACITY}
-            figure.add_shape(type="rect", name=f"{role} {end} end", **place | cap)
+        if option is not None:
+            mark = build_mark(chart, option)
+            axis = "" if axes is None else axes[mark["method"]]
+            marks.append((role, mark, {"xref": f"x{axis}", "yref": f"y{axis}"}))
+    for role, mark, refs in marks:
+        _add_whisker(figure, chart, role, mark, refs)
+    # Rings come after all whiskers: that of the one choice may pass through the ring of the other.
+    for role, mark, refs in marks:
         ring = {"x0": -RING_PX, "x1": RING_PX, "y0": -RING_PX, "y1": RING_PX, "ysizemode": "pixel"}
-        line = {"color": mark["colour"], "width": 3}
-        figure.add_shape(type="circle", name=f"{role} ring", yanchor=mark["y"], line=line, **place | ring)
+        anchor = refs | {"xsizemode": "pixel", "xanchor": mark["x"], "yanchor": mark["y"]}
+        figure.add_shape(
+            type="circle", name=f"{role} ring", line={"color": mark["colour"], "width": 3}, **anchor | ring
+        )
         # A panel has its decoder's name as its title.
         role_name = chart.denied_role if chart.denied_role and role == "sure" else role
         text = f"{role_name}: {escape(mark['name'], 60)}" if axes is None else role_name
@@ -534,6 +513,28 @@ def add_choices(figure: Figure, chart: FrontierChart, axes: Mapping[str, str] | 
             yshift=14, xanchor="left", yanchor="middle", font={"color": chart.ink, "size": 13},
             bgcolor=translucent(GROUNDS[chart.dark], 0.75),
         )  # fmt: skip
+
+
+def _add_whisker(
+    figure: Figure, chart: FrontierChart, role: str, mark: Mapping[str, Any], refs: Mapping[str, str]
+) -> None:
+    """Add the whisker of a choice, from what it surely keeps to its likely best; its part below the budget is grey.
+
+    role: "sure" or "bet"; mark: as `build_mark` has it; refs: of the axes
+    """
+    assert chart.floor is not None
+    anchor = {**refs, "xsizemode": "pixel", "xanchor": mark["x"]}
+    strip = anchor | {"x0": -STRIP_PX, "x1": STRIP_PX, "line": {"width": 0}, "opacity": STRIP_OPACITY}
+    middle = min(max(chart.floor, mark["low"]), mark["high"])
+    parts = (("kept", middle, mark["high"], mark["colour"]), ("missed", mark["low"], middle, GREY[chart.dark]))
+    for part, y0, y1, colour in parts:
+        figure.add_shape(type="rect", name=f"{role} {part}", y0=y0, y1=y1, fillcolor=colour, **strip)
+    # A whisker without a grey part ends in the choice's colour.
+    low_colour = GREY[chart.dark] if mark["low"] < middle else mark["colour"]
+    for end, colour in (("high", mark["colour"]), ("low", low_colour)):
+        cap = {"x0": -CAP_PX, "x1": CAP_PX, "y0": -1, "y1": 1, "ysizemode": "pixel", "yanchor": mark[end]}
+        cap |= {"fillcolor": colour, "line": {"width": 0}, "opacity": STRIP_OPACITY}
+        figure.add_shape(type="rect", name=f"{role} {end} end", **anchor | cap)
 
 
 def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]], position: int) -> None:
@@ -555,14 +556,13 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
             x=line.x, y=line.y, mode="lines", line=look, hoverinfo="skip", showlegend=False,
             meta=build_line_facts(chart, first.point.method, line), **named,
         )  # fmt: skip
-    positions = find_positions(chart, labels)
-    opacities = [fade(find_chance(chart, point_position), chart.dark) for point_position in positions]
+    look, facts = build_point_look(chart, first.point.method, labels)
     figure.add_scatter(
         **chart.xy(points),
         mode="markers",
-        marker={"symbol": symbol, "size": sizes, "color": colour, "opacity": opacities, "line": {"width": 0}},
+        marker={"symbol": symbol, "size": sizes, "color": colour, "line": {"width": 0}} | look,
         customdata=labels,
-        meta=build_chance_facts(chart, first.point.method, positions),
+        meta=facts,
         **build_tooltip([_format_card(chart, point) for point in points]),
         showlegend=False,
         **named,
@@ -597,6 +597,22 @@ def build_line_look(chart: FrontierChart, line: CurvePart, colour: str) -> dict[
 def build_line_facts(chart: FrontierChart, method: str, line: CurvePart) -> dict[str, Any] | None:
     """Build the numbers by which the browser widens a line, as `build_chance_facts`; None for one that stays thin."""
     return None if is_chance_unknown(chart, line) else build_chance_facts(chart, method, [line.position])
+
+
+def build_point_look(
+    chart: FrontierChart, method: str, labels: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return how opaque a method's points are, by their chances, and the facts by which the browser does the same."""
+    positions = find_positions(chart, labels)
+    chances, facts = (
+        [find_chance(chart, position) for position in positions],
+        build_chance_facts(chart, method, positions),
+    )
+    min_opacity = MIN_DARK_OPACITY if chart.dark else MIN_OPACITY
+    if len(labels) == 1:
+        min_opacity = LONE_OPACITY
+        facts = None if facts is None else facts | {"minOpacity": LONE_OPACITY}
+    return {"opacity": [min_opacity + (1 - min_opacity) * chance for chance in chances]}, facts
 
 
 def find_positions(chart: FrontierChart, labels: Sequence[str]) -> list[int | None]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.figure import apply_layout, escape, new_grid, read_column
 from dashboard.charts.frontier import (
@@ -12,18 +12,17 @@ from dashboard.charts.frontier import (
     FrontierChart,
     add_budget,
     add_choices,
-    build_chance_facts,
     build_controls,
     build_envelope,
     build_line_facts,
     build_line_look,
     build_lines,
-    fade,
-    find_chance,
-    find_positions,
+    build_mark,
+    build_point_look,
     format_titles,
 )
-from dashboard.charts.palette import method_style, mix_with_ink
+from dashboard.charts.frontier_layout import Place
+from dashboard.charts.palette import GROUNDS, method_style, mix_with_ink
 from dashboard.charts.verdict_data import find_method
 from engine.evaluation.frontier import TIME_AXIS
 from engine.stages import methods
@@ -33,15 +32,20 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from engine.evaluation.decision import Option
+    from engine.evaluation.frontier import FrontierPoint
 
 PANELS_PER_ROW = 3
 """Side by side."""
-PANEL_PX = 196
-"""Height of a row of panels in pixels."""
-MAX_X_TICKS, MAX_Y_TICKS, POINT_PX = 4, 3, 7
-"""Numbers on the axes of a panel, and the size of its points in pixels."""
-CHOSEN_SHAPE = "chosen"
-"""Name of the frame around the panel of the chosen decoder."""
+PANEL_PX, ROW_GAP_PX = 212, 54
+"""Height of a row of panels in pixels, and the part of it between two rows: numbers of the one, title of the other."""
+MAX_X_TICKS, MAX_Y_TICKS, POINT_PX, BEST_PX = 4, 4, 7, 12
+"""Numbers on the axes of a panel, and the sizes of its points and of its best setting in pixels."""
+HOVER = "%{hovertext}<br>%{x:.3f}, %{y:.1f}<extra></extra>"
+CHOSEN_SHAPE, BEST_NAME, Y_TITLE = "chosen", "best setting", "y title"
+"""Names of the frame around the panel of the chosen decoder, of the marks of what panels' titles speak of, and of the
+title above all panels (panels.js moves it)."""
+TOP_PX, Y_TITLE_SHIFT_PX = 52, 24
+"""Height above the panels in pixels, for their titles and that of the vertical axis, and the place of the latter."""
 
 
 def plot_panels(chart: FrontierChart) -> Figure:
@@ -65,31 +69,20 @@ def plot_panels(chart: FrontierChart) -> Figure:
     n_rows = -(-len(order) // n_columns)
     chosen = find_chosen(chart)
     titles = [format_panel_title(name, best_options.get(name), is_chosen=name == chosen) for name in order]
-    grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": 0.16 / n_rows}
+    gap = ROW_GAP_PX / (PANEL_PX * n_rows)
+    grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": gap}
     figure = new_grid(n_rows, n_columns, subplot_titles=titles, **grid)
     envelope = build_envelope(chart)
+    # The two recommended settings have rings.
+    choices = () if chart.decision is None else (chart.decision.sure, chart.decision.bet)
+    ringed = read_column(filter(None, choices), "label")
     for position, (name, members) in enumerate(order.items()):
         subplot = {"row": position // n_columns + 1, "col": position % n_columns + 1}
-        style = method_style(name)
-        colour = style.colour(chart.dark)
         if envelope is not None:
             figure.add_scatter(**envelope, **subplot)
-        for line in build_lines(chart, curves_by_method[name]):
-            look, facts = build_line_look(chart, line, colour), build_line_facts(chart, name, line)
-            figure.add_scatter(x=line.x, y=line.y, mode="lines", line=look, hoverinfo="skip", meta=facts, **subplot)
-        labels = read_column(members, "point.label")
-        positions = find_positions(chart, labels)
-        opacities = [fade(find_chance(chart, point_position), chart.dark) for point_position in positions]
-        figure.add_scatter(
-            **chart.xy(members),
-            mode="markers",
-            marker={"symbol": style.symbol, "size": POINT_PX, "color": colour, "opacity": opacities},
-            customdata=labels,
-            meta=build_chance_facts(chart, name, positions),
-            hovertext=[escape(point.name, 90) for point in members],
-            hovertemplate="%{hovertext}<br>%{x:.3f}, %{y:.1f}<extra></extra>",
-            **subplot,
-        )
+        _add_panel(figure, chart, members, curves_by_method[name], subplot)
+        if name in best_options and best_options[name].label not in ringed:
+            figure.add_scatter(**_build_best_mark(chart, best_options[name]), **subplot)
     # Plotly counts axes from the first panel on: x, x2, x3.
     axes = {name: "" if number == 0 else str(number + 1) for number, name in enumerate(order)}
     add_budget(figure, chart, axes.values())
@@ -104,7 +97,66 @@ def plot_panels(chart: FrontierChart) -> Figure:
     revision = f"panels {chart.frontier.x} {chart.frontier.y} {chart.whole}"
     _title_axes(figure, chart, len(order), n_columns)
     meta = {"panels": list(order)} | build_controls(chart)
-    return apply_layout(figure, height=40 + PANEL_PX * n_rows, uirevision=revision, meta=meta)
+    margin = {"l": 10, "r": 10, "t": TOP_PX, "b": 10}
+    height = TOP_PX + 40 + PANEL_PX * n_rows - ROW_GAP_PX
+    return apply_layout(figure, height=height, margin=margin, uirevision=revision, meta=meta)
+
+
+def _add_panel(
+    figure: Figure,
+    chart: FrontierChart,
+    members: Sequence[FrontierPoint],
+    curves: Sequence[Sequence[FrontierPoint]],
+    subplot: Mapping[str, int],
+) -> None:
+    """Add the lines and points of a method to its panel.
+
+    members: its points; curves: its points by curve, along which one parameter changes; subplot: row and column
+    """
+    name = members[0].point.method
+    style, labels = method_style(name), read_column(members, "point.label")
+    colour = style.colour(chart.dark)
+    for line in build_lines(chart, curves):
+        line_look, line_facts = build_line_look(chart, line, colour), build_line_facts(chart, name, line)
+        figure.add_scatter(
+            x=line.x, y=line.y, mode="lines", line=line_look, hoverinfo="skip", meta=line_facts, **subplot
+        )
+    look, facts = build_point_look(chart, name, labels)
+    figure.add_scatter(
+        **chart.xy(members),
+        mode="markers",
+        marker={"symbol": style.symbol, "size": POINT_PX, "color": colour} | look,
+        customdata=labels,
+        meta=facts,
+        hovertext=[escape(point.name, 90) for point in members],
+        hovertemplate=HOVER,
+        **subplot,
+    )
+
+
+def _build_best_mark(chart: FrontierChart, option: Option) -> dict[str, Any]:
+    """Build the trace of the setting that a panel's title speaks of: never pale, as it may be all that a panel has."""
+    style = method_style(find_method(option))
+    outline = {"width": 1.5, "color": GROUNDS[chart.dark]}
+    look = {"symbol": style.symbol, "size": BEST_PX, "color": style.colour(chart.dark), "line": outline}
+    x, y = _locate_best(chart, option)
+    texts = {"name": BEST_NAME, "hovertext": [escape(option.name, 90)], "hovertemplate": HOVER}
+    return {"x": [x], "y": [y], "mode": "markers", "marker": look, "customdata": [option.label]} | texts
+
+
+def _locate_best(chart: FrontierChart, option: Option) -> Place:
+    """Return where a setting lies on its panel's points or line, which may be means over more queries than chose it."""
+    for point in chart.frontier.points:
+        if point.point.label == option.label:
+            return point.x, point.y * chart.unit
+    axes, decoder = (chart.frontier.x, chart.frontier.y), option.decoder
+    for curve in chart.exact:
+        if decoder is not None and set(axes) <= set(curve.means) and curve.has(decoder):
+            x, y = map(curve.at(getattr(decoder.select, curve.parameter)).__getitem__, axes)
+            return x, y * chart.unit
+    mark = build_mark(chart, option)
+    # Marks on an axis of times have powers of ten, traces the times.
+    return 10 ** mark["x"] if chart.frontier.x == TIME_AXIS else mark["x"], mark["y"]
 
 
 def find_best_options(chart: FrontierChart) -> dict[str, Option]:
@@ -158,14 +210,15 @@ def find_chosen(chart: FrontierChart) -> str | None:
 
 
 def _title_axes(figure: Figure, chart: FrontierChart, n_panels: int, n_columns: int) -> None:
-    """Title the outer axes of panels, and number those at the foot of each column, wherever it ends."""
+    """Number the horizontal axis of every panel, title the last ones, and title the vertical axis above them all."""
     x_title, y_title = format_titles(chart)
-    title_font = {"size": 12}
-    for number in range(n_panels):
+    text = f"← {x_title}" if chart.frontier.x == TIME_AXIS else f"{x_title} →"
+    # Plotly numbers the last row alone, far below the panels above it.
+    figure.update_xaxes(showticklabels=True)
+    for number in range(max(0, n_panels - n_columns), n_panels):
         cell = {"row": number // n_columns + 1, "col": number % n_columns + 1}
-        # Plotly numbers the last row alone, whose last panels may be missing.
-        if number + n_columns >= n_panels:
-            text = f"← {x_title}" if chart.frontier.x == TIME_AXIS else f"{x_title} →"
-            figure.update_xaxes(showticklabels=True, title={"text": text, "font": title_font, "standoff": 4}, **cell)
-        if number % n_columns == 0:
-            figure.update_yaxes(title={"text": f"{escape(y_title, 80)} ↑", "font": title_font}, **cell)
+        figure.update_xaxes(title={"text": text, "font": {"size": 12}, "standoff": 4}, **cell)
+    # Level words are read faster than upright ones, and one title is enough for axes that are all alike.
+    corner = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
+    look = {"showarrow": False, "yshift": Y_TITLE_SHIFT_PX, "font": {"size": 12, "color": chart.ink}}
+    figure.add_annotation(text=f"{escape(y_title, 80)} ↑", name=Y_TITLE, **corner, **look)

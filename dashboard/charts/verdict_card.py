@@ -14,6 +14,7 @@ from dashboard.charts.card_labels import (
     CardLabel,
     Mark,
     estimate_width,
+    level_leaders,
     place_card_labels,
     stack_labels,
 )
@@ -515,19 +516,17 @@ class _CardFrontier:
     def draw_labels(self) -> None:
         """Draw all names: to the right of the chart by height, each with a line to what it names."""
         bottom, labels = BOTTOM - (LABEL_LINE_PX if self.others else 0), list[_Label]()
-        heights, middles = list[float](), list[float]()
+        heights = list[float]()
         for label in self.labels:
             # The recommended settings come first; what has no room is left out.
             if sum(heights) + label.height <= bottom - TOP:
                 labels.append(label)
                 heights.append(label.height)
-                middles.append(label.anchor[1])
-        tops = stack_labels(heights, middles, TOP, bottom)
-        levels = stack_labels([LEADER_SPACE_PX] * len(labels), middles, TOP, BOTTOM)
-        for label, top, level in zip(labels, tops, levels, strict=True):
-            colour, (x, y) = mix_with_ink(label.colour, INK, INK_SHARE), label.anchor
-            # Nearly level inside the chart, and in the order of the names, these lines hardly cross.
-            leader = [(x, y), (RIGHT, level + LEADER_SPACE_PX / 2), (GUTTER_LEFT - 4, top + label.height / 2)]
+        levels = level_leaders([label.anchor for label in labels], RIGHT, LEADER_SPACE_PX, TOP, BOTTOM)
+        # The names follow in the order in which their lines leave the chart.
+        for label, top, level in zip(labels, stack_labels(heights, levels, TOP, bottom), levels, strict=True):
+            colour = mix_with_ink(label.colour, INK, INK_SHARE)
+            leader = [label.anchor, (RIGHT, level), (GUTTER_LEFT - 4, top + label.height / 2)]
             _add_line(self.svg, leader, colour, 1, **{"stroke-dasharray": "1 3"})
             for number, line in enumerate(label.lines):
                 # The baseline of letters is a little above a line's lower end.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, read_column
-from dashboard.charts.palette import GREY, INK, method_style
+from dashboard.charts.frontier import INK_SHARE
+from dashboard.charts.palette import GREY, INK, method_style, mix_with_ink, series_style
 from dashboard.charts.slopes import LEADER_SHAPE, spread_names
 from engine.maps.clusters import title_prefix
 
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
     from engine.evaluation.studies.fista_convergence import ConvergenceRow
     from engine.views.sets import WeightLine
 
-MAX_LABELS, MAX_NAME_LENGTH = 12, 24
+MAX_LABELS, MAX_NAME_LENGTH = 8, 24
 """Names beside the lines, and characters of one."""
 LETTER_PX, LEADER_PX = 7, 14
 """Width of a letter of a name, and of the gap between it and the lines, with the line that leads there."""
+SLATE_POSITION = 1
+"""Position of the series whose colour documents have that are not relevant."""
+MIN_RANK_OPACITY = 0.45
+"""Opacity of the lowest ranked line, where no judgement tells the lines apart."""
 AXIS_HEADROOM = 1.05
 """Height of the axis in units of the largest weight."""
 
@@ -38,17 +43,19 @@ def plot_weights(
 ) -> Figure:
     """Plot every document's weight over λ₁, a penalty that leaves few documents with a weight as it grows.
 
-    Documents chosen at the current λ₁, l1, are coloured. span: the ends of the axis; name: of the selector;
+    Documents chosen at the current λ₁, l1, have strong lines: relevant ones in the selector's colour, others in slate,
+    and without judgements all in the selector's colour, ever paler. span: the ends of the axis; name: of the selector;
     solver_weights: (weight, document's name) at l1 if the solver's weights are not on the lines.
     """
     figure, style, ink_colour = new_figure(), method_style(name), INK.colour(is_dark)
     hover_template = "%{hovertext}<br>λ₁ %{x:.4g}<br>w %{y:.4f}<extra></extra>"
+    n_chosen = sum(weight_line.chosen is not None for weight_line in weight_lines)
     # The most important documents come first and are drawn last, on top.
     for weight_line in reversed(weight_lines):
         look: dict[str, Any] = {"mode": "lines", "line": {"color": GREY[is_dark], "width": 1}, "opacity": 0.7}
         if weight_line.chosen is not None:
-            width = 3 if weight_line.relevant else 1.5
-            look = {"mode": "lines+markers", "line": {"color": style.colour(is_dark), "width": width}, "opacity": 1}
+            line = {"color": _find_colour(weight_line, name, is_dark), "width": 3 if weight_line.relevant else 1.5}
+            look = {"mode": "lines+markers", "line": line, "opacity": _fade_by_rank(weight_line, n_chosen)}
         line_label = _line_label(weight_line)
         texts = {"name": line_label, "hovertext": [line_label] * len(weight_line.l1), "hovertemplate": hover_template}
         figure.add_scatter(x=weight_line.l1, y=weight_line.weight, marker={"size": 4}, **look, **texts)
@@ -68,8 +75,21 @@ def plot_weights(
     figure.update_xaxes(type="log", title="λ₁", dtick=1, range=[math.log10(span[0]), math.log10(span[1])])
     figure.update_yaxes(title="weight w", zeroline=False)
     apply_layout(figure)
-    _add_labels(figure, weight_lines, span[0], is_dark)
+    _add_labels(figure, weight_lines, span[0], name, is_dark)
     return figure
+
+
+def _find_colour(weight_line: WeightLine, method: str, is_dark: bool) -> str:
+    """Return the colour of a chosen document's line: the selector's, unless it is judged not to be relevant."""
+    style = series_style(SLATE_POSITION) if weight_line.relevant is False else method_style(method)
+    return style.colour(is_dark)
+
+
+def _fade_by_rank(weight_line: WeightLine, n_chosen: int) -> float:
+    """Return the opacity of a chosen document's line: by its rank where no judgement tells the lines apart."""
+    if weight_line.relevant is not None or weight_line.chosen is None:
+        return 1.0
+    return 1 - (1 - MIN_RANK_OPACITY) * (weight_line.chosen - 1) / max(1, n_chosen - 1)
 
 
 def plot_convergence(rows: Sequence[ConvergenceRow], set_size: int, is_dark: bool) -> Figure:
@@ -100,10 +120,11 @@ def plot_convergence(rows: Sequence[ConvergenceRow], set_size: int, is_dark: boo
     return apply_layout(figure, **legend_below(-0.25))
 
 
-def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], min_l1: float, is_dark: bool) -> None:
+def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], min_l1: float, method: str, is_dark: bool) -> None:
     """Write the chosen documents' names in a gutter at the left, where their lines begin and no line runs.
 
-    min_l1: the lowest λ₁ of the axis; names are moved apart, and a thin line leads from each to its own
+    min_l1: the lowest λ₁ of the axis; method: of the selector. Names are moved apart, and a thin line leads from each
+    to its own.
     """
     highest = max((max(weight_line.weight) for weight_line in weight_lines), default=0.0)
     axis_range = (0.0, AXIS_HEADROOM * highest or 1.0)
@@ -118,10 +139,12 @@ def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], min_l1: floa
     for weight_line, name, start, height in zip(labelled, names, starts, spread_names(starts, axis_range), strict=True):
         tick = " ✓" if weight_line.relevant else ""
         position = {"x": 0, "xref": "paper", "y": height, "xanchor": "right", "xshift": -LEADER_PX, "showarrow": False}
-        font = {"size": 12, "color": INK.colour(is_dark)}
-        figure.add_annotation(**position, text=name + tick, font=font, hovertext=_line_label(weight_line))
+        colour, ink = _find_colour(weight_line, method, is_dark), INK.colour(is_dark)
+        font = {"size": 12, "color": mix_with_ink(colour, ink, INK_SHARE)}
+        text = f"<b>{name}{tick}</b>" if weight_line.relevant else name
+        figure.add_annotation(**position, text=text, font=font, hovertext=_line_label(weight_line))
         pixels = {"xref": "paper", "xanchor": 0, "xsizemode": "pixel", "x0": -LEADER_PX, "x1": 0}
-        line = {"color": GREY[is_dark], "width": 1}
+        line = {"color": colour, "width": 1}
         figure.add_shape(type="line", **pixels, y0=height, y1=start, line=line, name=LEADER_SHAPE)
     width = LETTER_PX * max(len(name) + 2 * bool(line.relevant) for name, line in zip(names, labelled, strict=True))
     # The gutter takes the side of the axis, whose numbers stand at the right then.

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from dashboard.charts.ghosts import draw_weights_ghost
 from dashboard.charts.weights import plot_weights
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.source import Loaded
@@ -11,6 +12,7 @@ from dashboard.session import view_names
 from dashboard.session.answers import Answer
 from dashboard.session.decoders import add_selector
 from dashboard.session.query import Question
+from dashboard.widgets import skeleton
 from dashboard.widgets.choices import choose
 from dashboard.widgets.weights import L1_AXIS_RANGE, NO_WEIGHT_TEXT, compute_path
 from engine.progress import counted
@@ -21,6 +23,8 @@ from engine.views.sets import weight_lines
 from engine.wording import power
 
 THEORY_SCREEN = "screens/theory.py"
+OFFER_HEIGHT_PX = 430
+"""Height of the outline in place of the chart."""
 
 
 def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
@@ -31,12 +35,7 @@ def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answe
     """
     names = [name for name in answers if answers[name].stage.has_weights()]
     if not names:
-        specs = {name: spec for name, spec in methods("selector").items() if spec.cls.has_weights()}
-        st.info("None of these decoders weighs its documents.")
-        for name, spec in specs.items():
-            st.button(
-                f"Add {spec.title}", key=f"weights.add.{name}", type="primary", on_click=add_selector, args=(name,)
-            )
+        _draw_offer()
         return
     # The choice is drawn only if there is one.
     name = choose("Of", names, "weights.of", show_label=True, persist=False) if len(names) > 1 else names[0]
@@ -57,6 +56,19 @@ def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answe
     # A callback cannot change the page: it chooses the view, and the change comes in the run after.
     if st.button("Exact weights vs 50 steps of FISTA", key="steps.start", help=why, on_click=_choose_steps_view):
         st.switch_page(THEORY_SCREEN)
+
+
+def _draw_offer() -> None:
+    """Draw buttons that add a decoder that weighs its documents, over the outline of the chart that it brings."""
+    with skeleton.open_ghost("weights-offer", draw_weights_ghost(is_dark()), OFFER_HEIGHT_PX):
+        for name, spec in methods("selector").items():
+            if spec.cls.has_weights():
+                st.text(
+                    f"{spec.title} gives each document a weight, and fewer of them as λ₁ grows. Here stands each "
+                    "document's weight at every λ₁."
+                )
+                key = f"weights.add.{name}"
+                st.button(f"Add {spec.title}", key=key, type="primary", on_click=add_selector, args=(name,))
 
 
 def _choose_steps_view() -> None:
@@ -89,7 +101,7 @@ def _draw_path(loaded: Loaded, question: Question, answer: Answer, path: WeightP
     proof = f"{counted(len(path), 'linear segment')} below λ₁ = {path.levels[0]:.2f}, residual {power(path.residual)}"
     sentences = [
         f"Every λ₁ exact, at λ₂ = {path.l2:g} ({proof}).",
-        "Thick = relevant." if question.is_judged else "",
+        f"Thick and in {answer.stage.spec.title}'s colour: relevant." if question.is_judged else "",
         "Open symbols: what the solver made of it." if solver_weights else "",
     ]
     st.caption(" ".join(filter(None, sentences)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -14,13 +14,13 @@ from dashboard.charts.figure import read_column
 from dashboard.charts.frontier import (
     NO_LINES_TEXT,
     FrontierChart,
-    describe_marks,
     find_curve,
-    has_exact_lines,
     name_denied_role,
     plot_frontier,
 )
+from dashboard.charts.frontier_legend import format_legend, list_lines_and_points, list_marks
 from dashboard.charts.frontier_panels import plot_panels
+from dashboard.charts.ghosts import draw_frontier_ghost
 from dashboard.charts.verdict_data import build_verdict_data, describe_scope
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import confirmations, jobs, passage_queries, sweeps, trained
@@ -107,6 +107,7 @@ body:has(.st-key-{verdict.KEY} :is(button, [data-testid=stTooltipHoverTarget]):i
   .st-key-{CONTROLS} [data-testid=stPopover] button :is(p, [data-testid=stMarkdownContainer]) {{position: absolute;
     width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}}
   .st-key-tradeoff-frontier {{overflow: visible !important; margin-bottom: 1.5rem}}
+  .st-key-tradeoff-panels-chart {{height: auto !important; flex: none !important; overflow: visible !important}}
   .st-key-{PILLS} {{flex: 1 1 100%; min-width: 0}}
   .st-key-{PILLS}, .st-key-{PILLS} > div {{overflow: hidden}}
   .st-key-{PILLS} [data-testid=stButtonGroup] > div {{flex-wrap: nowrap !important; overflow-x: auto;
@@ -117,6 +118,9 @@ body:has(.st-key-{verdict.KEY} :is(button, [data-testid=stTooltipHoverTarget]):i
 decoders scroll sideways there. Help on the verdict's buttons opens below them, as it would hide the sentences."""
 CHART_ROWS = ((1, 540),)
 """Boxes in place of the chart, number and height, while it is drawn for the first time."""
+OFFER, OFFER_HEIGHT_PX = "tradeoff-offer", 560
+"""Key of the outline of the page before anything is measured, and its height."""
+OFFER_TEXT = "What does more diversity cost in relevance on this corpus?"
 SAMPLE_SIZES = (100, 500, 2000)
 MIN_PANEL_METHODS = 4
 """From so many decoders on each has a panel, unless a person asks for one chart."""
@@ -504,9 +508,30 @@ def _draw_board(board: _Board) -> None:
         if (job := panel.job) is not None and job.is_active:
             _draw_measuring(job, draw_results)
             return
+        # Nobody has started anything yet: what will be seen stands behind the button that brings it.
+        if not cells.points and job is None:
+            _draw_offer(board, panel)
+            return
         if panel.draw_until_result() is None and job is not None and job.partial:
             return  # the panel draws it
     draw_results()
+
+
+def _draw_offer(board: _Board, panel: JobPanel[Any]) -> None:
+    """Draw what will be measured and how long that takes, over the outline of the page; compare all, or what is chosen.
+
+    panel: of the job that measures the chosen decoders
+    """
+    n_chosen, names = len(st.session_state.get(settings.PICKED_KEY, ())), methods("selector")
+    is_partial = n_chosen < len(names)
+    with skeleton.open_ghost(OFFER, draw_frontier_ghost(is_dark()), OFFER_HEIGHT_PX):
+        st.text(OFFER_TEXT)
+        st.caption(visible(panel.offer_text))
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            if is_partial:
+                verdict.draw_compare_all(board.estimate_all, "primary")
+            kind: Literal["primary", "secondary"] = "secondary" if is_partial else "primary"
+            replace(panel, offer_text="", button_kind=kind).draw_until_result()
 
 
 def _is_complete(board: _Board, cells: Cells) -> bool:
@@ -1155,7 +1180,8 @@ def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: C
         picked = plot(figure, key, file=file, label=chart_label, on_adjust=on_drag)
     slot.empty()
     n_available = len(_get_labelled(loaded)[2])
-    caption, details = _describe_chart(results, n_available, chart)
+    st.html(format_legend([*list_marks(chart), *list_lines_and_points(chart, has_panels=as_panels)]))
+    caption, details = _describe_chart(results, n_available)
     st.caption(caption, help=details)
     clicks_key = f"tradeoff.clicks.{as_panels}"
     # The component repeats its last click in every run: only a new count is a new click.
@@ -1188,11 +1214,10 @@ def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragge
             st.session_state[settings.SCRUBBED_KEY] = dragged_value
 
 
-def _describe_chart(results: _Results, n_available: int, chart: FrontierChart) -> tuple[str, str]:
-    """Return the caption below the chart, and the statistical details behind its help icon.
+def _describe_chart(results: _Results, n_available: int) -> tuple[str, str]:
+    """Return the caption below the chart's legend, and the statistical details behind its help icon.
 
-    results: what the chart draws; n_available: number of labelled queries, of which a sample may be measured;
-    chart: how it is drawn
+    results: what the chart draws; n_available: number of labelled queries, of which a sample may be measured
     """
     curves, sweep = results.frontier, results.sweep
     is_time = curves.x == TIME_AXIS
@@ -1203,11 +1228,8 @@ def _describe_chart(results: _Results, n_available: int, chart: FrontierChart) -
         parts[0] += ", those with both metrics at every setting"
     if n_available > len(sweep.queries):
         parts[0] += f", drawn at random from {n_available:,}"
-    parts += describe_marks(chart)
     parts += ["chances are those known so far"] if results.estimates is not None and results.cells.running else []
     parts += [NO_LINES_TEXT] if is_time else []
-    parts += ["line: every λ"] if has_exact_lines(curves, results.exact) else []
-    parts += ["click a point to see its results"]
     details = [
         "Chances hold for other queries of the same kind. They are calibrated by samples of the queries in which the "
         "choice is made anew, as the best of many settings looks better than it is. Of sure settings whose gains lie "

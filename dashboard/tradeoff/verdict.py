@@ -174,11 +174,13 @@ def _describe_compared(estimates: OptionEstimates) -> str:
     return "" if n_compared >= n_decoders else f"Compared: {n_compared:,} of {counted(n_decoders, 'decoder')}."
 
 
-def draw_compare_all(estimate_all: Callable[[], float]) -> None:
+def draw_compare_all(
+    estimate_all: Callable[[], float], button_kind: Literal["primary", "secondary"] = "secondary"
+) -> None:
     """Draw the button that chooses all decoders and measures what is missing, unless all are chosen.
 
     It stands below the verdict, or in its place, once on the page. estimate_all: returns the seconds that it takes, 0
-    if all is measured
+    if all is measured; button_kind: "primary" where there is no verdict yet
     """
     if len(st.session_state.get(PICKED_KEY, ())) >= len(methods("selector")):
         return
@@ -186,7 +188,8 @@ def draw_compare_all(estimate_all: Callable[[], float]) -> None:
     seconds = estimate_all()
     time_text = f" · about {rough_duration(seconds)}" if seconds else ""
     why = "Chooses all decoders above and measures what is missing: the verdict looks at those that are measured."
-    st.button(f"Compare all{time_text}", key="tradeoff.all", on_click=selection.compare_all_decoders, help=why)
+    options: dict[str, Any] = {"type": button_kind, "on_click": selection.compare_all_decoders, "help": why}
+    st.button(f"Compare all{time_text}", key="tradeoff.all", **options)
 
 
 def draw_choices(data: dict[str, Any]) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import streamlit as st
 
 from dashboard.charts.figure import read_column
-from dashboard.charts.frontier import FrontierChart, describe_marks, name_denied_role, plot_frontier
+from dashboard.charts.frontier import FrontierChart, name_denied_role, plot_frontier
+from dashboard.charts.frontier_legend import format_legend, list_marks
 from dashboard.charts.slopes import DecoderSlope, plot_slopes
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import confirmations
@@ -235,5 +236,4 @@ def _draw_frontier(
         exact=[curve for curve in curves if not curve.left_out and len(curve.queries) == points.queries],
     )
     plot(plot_frontier(chart), key, file="frontier", label="Frontier: diversity against Recall")
-    legend = " · ".join(describe_marks(chart))
-    st.caption(f"{legend[:1].upper()}{legend[1:]}.")
+    st.html(format_legend(list_marks(chart)))

@@ -8,6 +8,8 @@ import streamlit as st
 from torch import Tensor
 
 import engine
+from dashboard.components import vendor
+from dashboard.components.live_plot import is_available
 from dashboard.services.memo import Memo, get_or_compute, session_memo
 from dashboard.services.query_vectors import find_query_vectors
 from dashboard.services.source import Loaded
@@ -48,6 +50,8 @@ WAY_TITLES = {LABELLED: "Labelled query", TYPED: "Your own", SIMILAR: "Like a do
 UNLABELLED_TITLE = "Query of the corpus"
 """Title of a query that came with the corpus, where nothing says which documents are right."""
 FILE_ORDER, REDUNDANT_ORDER, GAIN_ORDER = "As in the file", "Most redundant", "Largest gain"
+STEPS_KEY = "header.steps"
+"""Session key: the script that counts clicks on both arrows."""
 MAX_ORDERED_QUERIES = 2000
 """Queries that are ordered by their results, which takes a moment."""
 MAX_TYPED_VECTORS = 200
@@ -230,6 +234,10 @@ def _draw_labelled(
             target = 0 if position is None or position < 0 else position + step
             arguments = (loaded, target)
             st.button("", key=button_key, icon=f":material/{icon}:", help=why, on_click=select_position, args=arguments)
+        # Of several clicks before the page is drawn anew the server hears one: the browser tells where all lead.
+        if is_available():
+            handlers = {"position": lambda message: select_position(loaded, int(message[0]))}
+            vendor.draw_view("header_steps", STEPS_KEY, {"position": position}, handlers)
     query_id, query_text = queries.ids[query_index], queries.texts[query_index]
     stored = loaded.queries
     vector = _embed_text(loaded, query_text, on_wait) if stored is None else stored[dataset.queries.position[query_id]]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 T = TypeVar("T")
 DRAWN_KEY = "skeleton.drawn"
@@ -30,6 +31,24 @@ TRADEOFF_ROWS: Rows = ((1, 60), (1, 40), (2, 450))
 """Trade-off's verdict, its buttons, and the chart beside the choices."""
 THEORY_ROWS: Rows = ((2, 40), (1, 44), (2, 420))
 """Theory's choices of a view, its caption, and two columns."""
+
+
+def open_ghost(key: str, drawing: str, height_px: int) -> DeltaGenerator:
+    """Return a container over the pale outline of a chart that is not there yet, for what brings it.
+
+    key: of the container; drawing: address of the outline; height_px: that of what will stand here
+    """
+    inner = f".st-key-{key}-card"
+    st.html(
+        f"""<style>.st-key-{key} {{min-height: {height_px}px; justify-content: center; align-items: center;
+  background: url("{drawing}") center / 100% 100% no-repeat}}
+{inner} {{width: fit-content !important; margin-inline: auto;
+  max-width: min(34rem, 92%); padding: 1.25rem 1.5rem; border-radius: .75rem;
+  background: var(--st-background-color, Canvas); box-shadow: 0 0 1.5rem 1rem var(--st-background-color, Canvas)}}
+{inner} [data-testid=stText] {{white-space: normal}}</style>"""
+    )
+    with st.container(key=key):
+        return st.container(key=f"{key}-card")
 
 
 def format_skeleton(rows: Rows, css: str = "", text: str = "") -> str:

@@ -146,6 +146,11 @@ def test_four_lists_stand_below_their_tiles_and_none_is_cut_beside_an_open_docum
         return [Math.round(left), Math.round(right)];
     }})"""
     assert page.evaluate(read_edges, ".tile") == page.evaluate(read_edges, ".list")
+    # Also the words of a tile with two sliders, which returns fewer documents, and the longest of the names.
+    assert "returns 8 of 10" in page.locator(".tile small").last.inner_text()
+    assert page.evaluate(IS_STATE_CUT) == [False] * 4
+    longest = page.locator(".list").first.locator(".document[data-rank] .name").filter(has_text="masked_greater_equal")
+    assert longest.evaluate("name => name.scrollWidth <= name.clientWidth")
     legend = "Above each slider: filled: diversity, grey: Recall, hatched: off-topic · Squares: cosines within a set"
     assert legend in page.locator(".reading").inner_text()
     # Below the tiles there is room for the trade-off, whose handle sets all decoders to one diversity.
@@ -170,6 +175,26 @@ def test_four_lists_stand_below_their_tiles_and_none_is_cut_beside_an_open_docum
     assert sum(right <= edge for _, right in lists) == 2 and not any(left < edge < right for left, right in lists)
 
 
+@pytest.mark.parametrize("path", ["/", "/tradeoff"])
+def test_ten_quick_clicks_on_the_arrow_go_ten_queries_on(page, server, path):
+    page.goto(f"{server}{path}?v=1&corpus=numpy-api&decoders=top_k,mmr")
+    arrow = page.get_by_test_id("stMain").locator(".st-key-header-step-1 button").first
+    arrow.wait_for(timeout=WAIT)
+    page.wait_for_timeout(1000)
+    idle(page)
+    labelled, picker = (
+        load_dataset("numpy-api").judged("dev").texts,
+        page.get_by_test_id("stSelectbox").locator("input"),
+    )
+    for _ in range(10):
+        arrow.click(no_wait_after=True)
+    until(page, lambda: picker.first.input_value() == labelled[10])
+    idle(page)
+    assert picker.first.input_value() == labelled[10]
+    page.locator(".st-key-header-step--1 button").first.click()
+    until(page, lambda: picker.first.input_value() == labelled[9])
+
+
 def test_ten_quick_presses_of_j_go_ten_queries_on(page, server):
     page.goto(server + "/?v=1&corpus=numpy-api&decoders=top_k,mmr,nnn")
     settle(page)
@@ -184,7 +209,7 @@ def test_ten_quick_presses_of_j_go_ten_queries_on(page, server):
     assert picker.input_value() == labelled[10]
 
 
-def test_the_headline_of_the_standard_settings_goes_while_a_slider_stands_elsewhere(page, server):
+def test_headline_of_standard_settings_gives_way_to_the_setting_once_a_slider_was_moved(page, server):
     page.goto(server + "/?v=1&corpus=numpy-api&decoders=top_k,mmr,nnn")
     settle(page)
     headline = page.locator(".said b.wide")
@@ -195,7 +220,20 @@ def test_the_headline_of_the_standard_settings_goes_while_a_slider_stands_elsewh
     page.locator(PLOT).first.wait_for(timeout=WAIT)
     idle(page)
     assert headline.count() == 0, "the page was drawn anew with the same slider"
-    slider(page).dblclick()
+    # Back at its start the slider is spoken of like at any other value, also when the page is drawn anew.
+    words = page.locator(".said span")
+    for get_back in (lambda: slide(page, "ArrowRight"), lambda: slider(page).dblclick(), lambda: view(page, "Results")):
+        get_back()
+        until(page, lambda: words.inner_text().startswith("MMR · λ 0.8: "))
+        idle(page)
+        assert headline.count() == 0 and words.inner_text().startswith("MMR · λ 0.8: ")
+    # It speaks of the standard settings again once the query has been left.
+    picker = page.get_by_test_id("stSelectbox").locator("input").first
+    query = picker.input_value()
+    page.keyboard.press("j")
+    until(page, lambda: picker.input_value() != query)
+    idle(page)
+    page.keyboard.press("k")
     headline.wait_for(timeout=WAIT)
     state = page.locator(".tile small").last.inner_text()
     assert re.fullmatch(r"(returns \d+ of 10 · )?every λ₁ exact · λ₂ in steps", state), state

@@ -1,5 +1,8 @@
 """The scripts of views and plots in a real browser, by themselves, against values packed by hand and the engine's."""
 
+import itertools
+import random
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -33,7 +36,7 @@ EXACT = PACKED | {
     "which": [0, 1, 2, 3],
     "why": "",
 }
-SCRIPTS = ["./parts.js", "./budget_level.js", "./hover_lines.js"]
+SCRIPTS = ["./parts.js", "./budget_level.js", "./hover_lines.js", "./panels.js"]
 SAMPLED = PACKED | {"stops": [1, 2, 5, 6], "ends": None, "which": [0, 1, 2, 2], "why": "no path"}
 
 
@@ -322,6 +325,72 @@ DRAGS = """(() => {
 
 def test_a_budget_dragged_back_before_the_page_answers_is_reported_and_a_lost_handle_is_let_go(run_js):
     assert run_js(DRAGS, [97, 97, 95]) == [[97, 95], 92]
+
+
+MARKS_OF_CHOICES = """(() => {
+    const host = document.body;
+    host.replaceChildren();
+    host.style.cssText = 'position: relative; margin: 0; font-family: sans-serif';
+    host.appendChild(document.createElement('style')).textContent = STYLE;
+    const scale = {l2p: x => x, d2p: y => y, p2d: y => y}, {size: [width, height], options, ends} = given;
+    const frames = [{method: 'one', xaxis: scale, yaxis: scale, left: 40, top: 30, width, height}, {}];
+    frames[1] = {...frames[0], method: 'other', left: 60 + width};
+    const level = new BudgetLevel({div: host, controls: {place() {}}, fadingParts: () => []}, host);
+    const label = "keep ≥ {} of Top-k's Recall", choices = {choices: [[0, 1]], options, sureEnds: [ends]};
+    level.show({value: height - 15, low: height - 15, high: height + 5, step: 1, label, ...choices});
+    level.place(frames);
+    const boxes = name => [...host.querySelectorAll(name)].filter(node => node.style.display !== 'none').map(node => {
+        const {left, right, top, bottom} = node.getBoundingClientRect();
+        return [left, right, top, bottom];
+    });
+    const found = [boxes('.frontier-choice'), boxes('.ring'), boxes('.strip'), boxes('.frontier-level > span')];
+    level.end();
+    return found;
+})()"""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_names_of_both_choices_keep_off_rings_whiskers_and_each_other(run_js, seed):
+    rng = random.Random(seed)
+    size = rng.choice([(150, 130), (240, 160)])
+    options, ends = [], []
+    # Close to each other, as a sure setting and a bet of one decoder often are.
+    x, y = rng.uniform(0.3, 0.55) * size[0], rng.uniform(0.35, 0.6) * size[1]
+    for x_shift, y_shift in ((0, 0), (rng.uniform(14, 40), rng.uniform(0, 25))):
+        look = {"colour": "#229973", "name": "Frank–Wolfe · θ 0.9", "method": "one"}
+        options.append(look | {"x": x + x_shift, "y": y + y_shift, "high": y + y_shift - 30})
+        ends.append(y + y_shift + 25)
+    names, rings, strips, tags = run_js(MARKS_OF_CHOICES, {"size": size, "options": options, "ends": ends})
+    assert len(names) == len(rings) == 2 and len(strips) == 4 and len(tags) == 1
+
+    def overlap(one, other):
+        return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+
+    for number, name in enumerate(names):
+        assert name[0] >= 40 and name[1] <= 40 + size[0] + 8 and name[2] >= 30 and name[3] <= 30 + size[1]
+        assert not any(overlap(name, other) for other in [*rings, *strips, *tags, *names[number + 1 :]])
+
+
+@pytest.mark.parametrize("count", [4, 5, 9])
+def test_panels_stand_two_a_row_on_a_phone_and_as_the_server_has_them_elsewhere(run_js, count):
+    names = [str(n + 1) if n else "" for n in range(count)]
+    layout = {f"{letter}axis{name}": {"domain": [0, 1]} for name in names for letter in "xy"}
+    layout[f"xaxis{names[-1]}"]["title"] = {"text": "Diversity →"}
+    title = {"text": "<b>◆ Facility location +3%, sure</b>", "x": 0, "y": 0, "font": {"color": "red"}}
+    layout["annotations"] = [*(count * [title]), {"name": "y title", "text": "Recall ↑", "yshift": 24}]
+    layout |= {"meta": {"panels": count * ["mmr"]}, "height": 700, "margin": {"l": 10, "t": 52}}
+    assert run_js("(arrangePanels(given, 700), given)", layout) == layout
+    narrow = run_js("(arrangePanels(given, 358), given)", layout)
+    x, y = ([narrow[f"{letter}axis{name}"] for name in names] for letter in "xy")
+    assert [axis["domain"] for axis in x[::2]] == [x[0]["domain"]] * len(x[::2]), "two columns"
+    assert x[0]["domain"][0] == 0 and x[0]["domain"][1] < x[1]["domain"][0] and x[1]["domain"][1] == pytest.approx(1)
+    rows = [axis["domain"] for axis in y[::2]]
+    assert all(above[0] > below[1] + 0.05 for above, below in itertools.pairwise(rows)) and rows[-1][0] >= 0
+    assert [axis["showticklabels"] for axis in y] == [n % 2 == 0 for n in range(count)]
+    # The last panel of each column has the title; the names break before the gain.
+    assert [bool(axis["title"]["text"]) for axis in x] == [n >= count - 2 for n in range(count)]
+    assert [note["text"] for note in narrow["annotations"][:-1]] == count * ["<b>◆ Facility location<br>+3%, sure</b>"]
+    assert [note["y"] for note in narrow["annotations"][:-1]] == [axis["domain"][1] for axis in y]
 
 
 def test_hover_texts_fit_a_phone_and_stay_whole_on_a_wide_chart(run_js):

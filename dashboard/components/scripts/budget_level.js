@@ -12,7 +12,8 @@ export const STYLE = `
 .frontier-frame .strip::after { content: ""; position: absolute; left: -4px; width: 10px; height: 2px; background: var(--own); }
 .frontier-frame .kept::after { top: -1px; }
 .frontier-frame .missed::after { bottom: -1px; }
-.frontier-frame .ring { width: 21px; height: 21px; margin: -10.5px 0 0 -10.5px; border: 3px solid var(--own); border-radius: 50%; }
+.frontier-frame .ring { width: 21px; height: 21px; margin: -10.5px 0 0 -10.5px; border: 3px solid var(--own); border-radius: 50%;
+  z-index: 1; box-shadow: 0 0 0 2px color-mix(in srgb, var(--st-background-color, #fff) 85%, transparent); }
 .frontier-choice { position: absolute; left: 0; top: 0; padding: 0 3px; font-size: 13px; line-height: 16px; white-space: nowrap;
   pointer-events: none; color: var(--st-text-color, #222);
   background: color-mix(in srgb, var(--st-background-color, #fff) 75%, transparent); }
@@ -30,6 +31,8 @@ const MIN_UNSEEN_CHANCE = 0.5; // as engine/evaluation/loss_model.py has it
 const ROLES = ["sure", "bet"];
 const MIN_NAMED_PX = 400; // a narrower plot has no room for the settings' names, which the page says beside it
 const LABEL_GAP_PX = 14, LABEL_PX = 18; // from a mark to its name, and the height of one
+const LABEL_TOPS_PX = [-22, 6, -42, 26, -62, 46]; // from a mark to the tops that its name may have, the best first
+const MARK_PX = 12; // half the width of a ring, and of the room that a whisker needs
 
 // The distribution of Student's t, by Wallace's approximation of its normal score and a logistic one of the normal's.
 function studentCdf(t, degrees) {
@@ -80,9 +83,10 @@ export function takeShapes(layout) {
   return taken;
 }
 
-function isNear(box, other) {
-  const isBeside = box.left + box.width < other.left || other.left + other.width < box.left;
-  return !isBeside && Math.abs(box.top - other.top) < LABEL_PX;
+// Boxes are {left, top, width, height} in pixels.
+function overlap(box, other) {
+  const isApart = (start, size) => box[start] + box[size] <= other[start] || other[start] + other[size] <= box[start];
+  return !isApart("left", "width") && !isApart("top", "height");
 }
 
 function isCrowded(frames) {
@@ -198,8 +202,8 @@ export class BudgetLevel {
     while (this.panels.length < shown.length) this.panels.push(this.makePanel());
     this.panels.forEach((panel, i) => this.placePanel(panel, shown[i]));
     const options = this.level ? this.chosen() : [];
-    this.placed = null;
-    this.marks.forEach((mark, i) => this.placeMark(mark, options[i], shown));
+    // Names come last: each keeps off the rings and whiskers of both choices, and off the other name.
+    const marked = this.marks.map((mark, i) => this.placeMark(mark, options[i], shown));
     if (!this.level) return;
     const text = this.level.label.replace("{}", `${Number(this.value.toFixed(1))}%`);
     // In the first of several panels, and on a phone, the full sentence would cover the curve.
@@ -207,6 +211,8 @@ export class BudgetLevel {
     const { low, high } = this.level;
     for (const [name, value] of Object.entries({ valuenow: this.value, valuemin: low, valuemax: high, valuetext: text }))
       this.slider.setAttribute(`aria-${name}`, value);
+    const boxes = [...marked.flatMap((place) => place?.boxes ?? []), ...this.tagBoxes()];
+    this.marks.forEach((mark, i) => marked[i] && this.placeName(mark, marked[i], boxes, isCrowded(frames)));
     if (this.value !== this.faded) this.fade();
   }
 
@@ -233,7 +239,7 @@ export class BudgetLevel {
 
   placeMark({ role, parts, label }, option, frames) {
     for (const node of [...parts, label]) node.style.display = option ? "" : "none";
-    if (!option) return;
+    if (!option) return null;
     const index = Math.max(0, frames.findIndex(({ method }) => method === option.method));
     const { xaxis, yaxis, left, top, width, height } = frames[index], { box } = this.panels[index];
     const [x, y] = [xaxis.l2p(option.x), yaxis.d2p(option.y)];
@@ -247,23 +253,39 @@ export class BudgetLevel {
     Object.assign(kept.style, { top: `${high}px`, height: `${middle - high}px` });
     Object.assign(missed.style, { top: `${middle}px`, height: `${low - middle}px` });
     ring.style.top = `${y}px`;
+    const at = { left: left + x - MARK_PX, width: 2 * MARK_PX };
+    const boxes = [{ ...at, top: top + y - MARK_PX, height: 2 * MARK_PX }, { ...at, top: top + high, height: low - high }];
+    const isVisible = x >= 0 && x <= width && y >= 0 && y <= height;
+    return { option, boxes, isVisible, x: left + x, y: top + y, left, right: left + width, top, bottom: top + height };
+  }
+
+  // The budget's text, which stands at the right of the first panel.
+  tagBoxes() {
+    const tag = this.slider?.firstChild, handle = this.panels[0]?.handle;
+    if (!tag || handle.style.display === "none") return [];
+    const left = handle.offsetLeft + tag.offsetLeft, top = handle.offsetTop + tag.offsetTop;
+    return [{ left, top, width: tag.offsetWidth, height: tag.offsetHeight }];
+  }
+
+  // Write a choice's name at the first side of its mark where it covers nothing; boxes: what is taken, filled here.
+  placeName({ role, label }, { option, isVisible, x, y, left, right, top, bottom }, boxes, isShort) {
     const isDenied = role === "sure" && this.value === this.level.denied;
     const roleName = isDenied ? "looked sure" : role;
-    const text = isCrowded(frames) ? roleName : `${roleName}: ${option.name}`;
+    const text = isShort ? roleName : `${roleName}: ${option.name}`;
     if (label.textContent !== text) {
       label.textContent = text;
       this.widths[text] ??= label.offsetWidth;
     }
-    // Beyond the right edge the name goes to the other side of its mark.
-    const isWithin = x + LABEL_GAP_PX + this.widths[text] <= width + 8;
-    const labelX = isWithin ? x + LABEL_GAP_PX : Math.max(0, x - LABEL_GAP_PX - this.widths[text]);
-    const labelBox = { left: left + labelX, top: top + y - 22, width: this.widths[text] };
-    // The second name goes below its mark where the first one is too near.
-    if (this.placed && isNear(this.placed, labelBox)) labelBox.top += 28;
-    label.style.transform = `translate(${labelBox.left}px, ${labelBox.top}px)`;
-    const isVisible = x >= 0 && x <= width && y >= 0 && y <= height;
     label.style.display = isVisible ? "" : "none";
-    if (isVisible) this.placed = labelBox;
+    if (!isVisible) return;
+    const width = this.widths[text], sides = [x + LABEL_GAP_PX, x - LABEL_GAP_PX - width];
+    const places = LABEL_TOPS_PX.flatMap((shift) => sides.map((side) => ({ left: side, top: y + shift, width, height: LABEL_PX })));
+    const isInside = (box) => box.left >= left && box.left + width <= right + 8 && box.top >= top && box.top + LABEL_PX <= bottom;
+    const isFree = (box) => boxes.every((other) => !overlap(box, other));
+    // Where nothing is free the name had better cover something than stand outside.
+    const box = places.find((place) => isInside(place) && isFree(place)) ?? places.find(isInside) ?? places[0];
+    label.style.transform = `translate(${box.left}px, ${box.top}px)`;
+    boxes.push(box);
   }
 
   labelBoxes() {
@@ -278,13 +300,13 @@ export class BudgetLevel {
 
   // Give lines and points the width and opacity of their chance to keep the budget, without drawing them anew.
   fade() {
-    const { degrees, atStake, sureScore, calibrations, low, step, minOpacity } = this.level ?? {};
+    const { degrees, atStake, sureScore, calibrations, low, step, minOpacity: usualOpacity } = this.level ?? {};
     if (!degrees) return;
     this.faded = this.value;
     const calibration = calibrations[Math.round((this.value - low) / step)];
-    const opacityOf = (chance) => minOpacity + (1 - minOpacity) * chance;
-    for (const { keep, method, lines, points } of this.chart.fadingParts()) {
+    for (const { keep, method, lines, points, minOpacity = usualOpacity } of this.chart.fadingParts()) {
       const chances = keep.map((facts) => (facts ? chanceOf(facts, this.value / 100, degrees, sureScore, calibration, atStake) : 1));
+      const opacityOf = (chance) => minOpacity + (1 - minOpacity) * chance;
       const extraWidth = method === this.emphasised ? EMPHASIS_PX : 0;
       for (const line of lines) {
         line.style.strokeWidth = `${MIN_WIDTH + WIDTH_RANGE * chances[0] + extraWidth}px`;

@@ -4,6 +4,7 @@ import { takeShapes } from "./budget_level.js";
 import { fitHoverTexts } from "./hover_lines.js";
 import { MapOverlay, fitMapHeight, withGutters } from "./map_overlay.js";
 import { arrangeMatrices } from "./matrices.js";
+import { arrangePanels } from "./panels.js";
 import { luminance } from "./parts.js";
 import { Controls, widenRanges } from "./plot_controls.js";
 
@@ -27,7 +28,6 @@ function plotly(url) {
 
 const backdrops = new Map();
 const MAX_BACKDROPS = 4;
-const MIN_PANELS_PX = 660;
 const TOOLS_PX = 28; // right of the plot, for the upright bar of tools, which covers nothing there
 // Until the library has come, a chart is a grey box of its height. A phone has no tools, as it has no pointer.
 const STYLE = `
@@ -138,31 +138,29 @@ class Chart {
   // The lines and points whose width and opacity follow the budget, with the facts from which chances are computed.
   fadingParts() {
     return [...this.div.querySelectorAll(".scatterlayer .trace")].flatMap((node) => {
-      const { keep, method } = node.__data__?.[0]?.trace?.meta ?? {};
+      const { keep, method, minOpacity } = node.__data__?.[0]?.trace?.meta ?? {};
       if (!keep) return [];
       const points = [];
       // Plotly draws no element for a point outside of the data, so each one names its position.
       for (const point of node.querySelectorAll("path.point")) points[point.__data__.i] = point;
-      return [{ keep, method, lines: node.querySelectorAll("path.js-line"), points }];
+      return [{ keep, method, minOpacity, lines: node.querySelectorAll("path.js-line"), points }];
     });
   }
 
   want(component) {
     this.component = component;
     this.stale = true;
-    const { layout } = component.data.figure, { meta } = layout;
+    const { layout } = component.data.figure;
     if (component.data.overlay) layout.height = fitMapHeight(layout, this.roomPx);
     this.div.style.height = `${layout.height}px`; // before there is a plot in it
-    // Panels are not squeezed on a narrow screen: there they scroll sideways.
-    this.div.style.minWidth = meta?.panels ? `${MIN_PANELS_PX}px` : "";
-    this.box.style.overflowX = meta?.panels ? "auto" : "";
     if (!this.drawing) this.draw();
   }
 
-  // Heat maps have as many columns as the chart has room for, and a map has its labels at its edges.
+  // Heat maps and panels have as many columns as the chart has room for, and a map has its labels at its edges.
   rearrange() {
     const { figure, overlay } = this.component?.data ?? {};
-    if (!(figure?.layout.meta?.matrices || overlay) || this.width === undefined || this.roomPx === this.width) return;
+    const { matrices, panels } = figure?.layout.meta ?? {};
+    if (!(matrices || panels || overlay) || this.width === undefined || this.roomPx === this.width) return;
     this.stale = true;
     if (!this.drawing) this.draw();
   }
@@ -195,10 +193,9 @@ class Chart {
     this.overlaid = takeShapes(layout);
     this.fit(layout);
     this.width = this.roomPx;
-    if (layout.meta?.matrices) {
-      arrangeMatrices(layout, this.width);
-      this.div.style.height = `${layout.height}px`;
-    }
+    arrangeMatrices(layout, this.width);
+    arrangePanels(layout, this.width);
+    this.div.style.height = `${layout.height}px`;
     this.layout = layout;
     this.ground = ground;
     this.div.setAttribute("aria-label", data.label);

@@ -99,7 +99,7 @@ class Slider {
 
   move(value) {
     this.view.touch(this.tile, this);
-    this.view.untold = true;
+    this.view.untold = this.view.isMoved = true;
     this.view.leaveLevel();
     this.tile.values[this.given.param] = value;
     this.view.want();
@@ -332,7 +332,7 @@ class Tiles {
   // Set every decoder to its best set with at least this diversity, so that their relevance can be compared.
   setLevel(level) {
     this.level = level;
-    this.untold = true;
+    this.untold = this.isMoved = true;
     for (const tile of this.tiles) tile.reach(level);
     this.want();
   }
@@ -348,7 +348,10 @@ class Tiles {
 
   update(component) {
     this.component = component;
-    if (this.data?.query !== component.data.query) this.leaveLevel();
+    if (this.data?.query !== component.data.query) {
+      this.leaveLevel();
+      this.isMoved = false;
+    }
     const data = (this.data = component.data);
     // Answers arrive late: while a newer value is held or on its way, the sliders stay where people put them.
     this.standing = data.base && new Answers(data.base).of[0];
@@ -430,8 +433,9 @@ class Tiles {
     const { touched, base } = this, { judged } = this.data, set = touched?.set;
     this.said.textContent = "";
     this.said.setAttribute("aria-live", this.root.classList.contains("held") ? "off" : "polite");
-    // The headline speaks of the standard settings.
-    const isStandard = this.level === null && this.sliders().every(({ value, given }) => value === given.standard);
+    // The headline speaks of the standard settings, as long as nobody has moved a slider: from then on each value is said
+    // in the same words, also the standard one on the way or at the end of a drag.
+    const isStandard = !this.isMoved && this.level === null && this.sliders().every(({ value, given }) => value === given.standard);
     this.all.hidden = !isStandard || !this.data.headline;
     if (!this.all.hidden) {
       const [sentence, brief] = this.data.headline;

@@ -6,8 +6,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dashboard.charts.card_labels import CardLabel, estimate_width, place_card_labels, stack_labels
+from dashboard.charts.card_labels import CardLabel, estimate_width, level_leaders, place_card_labels, stack_labels
 from dashboard.charts.frontier_layout import do_overlap
+from support.charts import have_crossing
 from support.draws import deepen
 
 FRAME = (100, 700, 150, 500)
@@ -71,6 +72,29 @@ def test_stacked_labels_are_in_order_and_apart_and_inside():
 def test_stacked_labels_fill_a_column_without_room_to_spare():
     assert stack_labels([20, 20, 20], [480.0, 490.0, 470.0], 440, 500) == [460, 480, 440]
     assert stack_labels([], [], 0, 100) == []
+
+
+@pytest.mark.parametrize("height", [350, 40, 4], ids=["anywhere", "close", "level"])
+@pytest.mark.parametrize("seed", deepen(range(40), range(5, 40)))
+def test_leaders_of_any_ends_never_cross(seed, height):
+    rng = np.random.default_rng(seed)
+    n_labels = int(rng.integers(2, 9))
+    top = rng.uniform(150, 500 - height)
+    ends = list(zip(rng.uniform(110, 545, n_labels), rng.uniform(top, top + height, n_labels), strict=True))
+    levels = level_leaders(ends, 548, 8, 150, 500)
+    assert min(levels) >= 150 and max(levels) <= 500
+    assert min(abs(one - other) for one, other in combinations(levels, 2)) >= 8 - 1e-9
+    sizes = rng.choice([28.0, 48.0], n_labels).tolist()[:7]
+    tops = stack_labels(sizes, levels[:7], 150, 500)
+    middles = [label_top + size / 2 for label_top, size in zip(tops, sizes, strict=True)]
+    inside = [(end, (548, level)) for end, level in zip(ends, levels, strict=True)]
+    outside = [((548, level), (564, middle)) for level, middle in zip(levels, middles, strict=False)]
+    for lines in (inside, outside):
+        assert not any(have_crossing(first, second) for first, second in combinations(lines, 2))
+
+
+def test_leaders_of_no_labels_have_no_levels():
+    assert level_leaders([], 548, 8, 150, 500) == []
 
 
 def test_wide_letters_take_more_room_than_narrow_ones():

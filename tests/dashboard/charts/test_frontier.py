@@ -4,6 +4,8 @@ import itertools
 import random
 import re
 from dataclasses import replace
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from scipy import stats
 import engine
 from dashboard.charts.frontier import (
     BUDGET_SHAPE,
+    LONE_OPACITY,
     MIN_OPACITY,
     MIN_WIDTH,
     RING_PX,
@@ -23,7 +26,6 @@ from dashboard.charts.frontier import (
     build_chance_facts,
     build_lines,
     build_mark,
-    describe_marks,
     fade,
     find_chance,
     find_curve,
@@ -44,7 +46,8 @@ from dashboard.charts.frontier_layout import (
     place_labels,
     trace_envelope,
 )
-from dashboard.charts.frontier_panels import plot_panels
+from dashboard.charts.frontier_legend import describe_marks, format_legend, list_lines_and_points, list_marks
+from dashboard.charts.frontier_panels import BEST_NAME, Y_TITLE, plot_panels
 from dashboard.charts.palette import method_style
 from engine.evaluation.choice_calibration import Calibration
 from engine.evaluation.decide import estimate_options
@@ -126,7 +129,9 @@ def test_points_are_in_percent_of_the_baseline_and_as_opaque_as_they_are_sure(fo
         assert (x, y) == (p.x, pytest.approx(100 * p.y / base.y))
         assert colour == method_style(p.point.method).colour(False)
         chance = 1.0 if p is base else chances[estimates.position_of[p.point.label]]
-        assert opacity == pytest.approx(fade(chance))
+        # A decoder of one point, which no line shows, is never as pale as the others.
+        lone = LONE_OPACITY + (1 - LONE_OPACITY) * chance
+        assert opacity == pytest.approx(lone if p.point.method in ("top_k", "vrsd") else fade(chance))
     assert len({opacity for *_, opacity in drawn_points.values()}) > 10, "chances differ"
 
 
@@ -263,6 +268,31 @@ def test_legend_names_the_marks_that_a_chart_has(found, estimated_chart):
     assert describe_marks(estimated_chart) == [width, strip, step, shade]
     assert describe_marks(replace(estimated_chart, share=1.05, has_envelope=False)) == [width, shade], "no choice"
     assert describe_marks(FrontierChart(frontier=found, dark=False)) == [step]
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_legend_draws_each_mark_beside_four_words_at_most_and_tells_its_meaning(estimated_chart, is_dark):
+    chart = replace(estimated_chart, dark=is_dark, current=[estimated_chart.frontier.points[-1].point.label])
+    entries = [*list_marks(chart), *list_lines_and_points(chart, has_panels=True)]
+    assert [entry.words for entry in entries] == [
+        "likelier to keep 90%", "choice, likely range", "best of all", "set in Explore", "below the budget",
+        "best setting", "every λ", "click for results",
+    ]  # fmt: skip
+    assert all(len(entry.words.split()) <= 4 for entry in entries)
+    assert [entry.words for entry in list_lines_and_points(replace(chart, exact=[]), has_panels=False)] == [
+        "click for results"
+    ]
+    chosen = method_style(chart.decision.sure.decoder.select.spec.name)
+    assert all(chosen.colour(is_dark) in entry.drawing for entry in entries[:2]), "in the colour that the chart has"
+    legend = ElementTree.fromstring(format_legend(entries).partition("</style>")[2])
+    for item, entry in zip(legend, entries, strict=True):
+        # Screen readers read the meaning in place of the few words.
+        spoken = [span.text for span in item.iter("span") if span.get("aria-hidden") is None and span.text]
+        assert spoken == [entry.description] and item.find("img").get("alt") == ""
+        drawing = ElementTree.fromstring(unquote(item.find("img").get("src")).partition(",")[2])
+        assert len(drawing) and drawing.get("viewBox").split()[2] == drawing.get("width") == item.find("img").get(
+            "width"
+        )
 
 
 def test_unlikely_settings_can_be_seen_on_a_dark_page(estimated_chart):
@@ -468,7 +498,7 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart
     chart = FrontierChart(frontier=found, dark=False, share=0.9)
     figure = plot_panels(chart)
     own = [t for t in figure.data if t.customdata is not None]
-    assert [a.text.split(" ", 1)[1] for a in figure.layout.annotations] == [
+    assert [a.text.split(" ", 1)[1] for a in figure.layout.annotations if a.name != Y_TITLE] == [
         engine.methods()[name].title for name in METHODS[1:]
     ]
     assert {i for t in own for i in t.customdata} == {p.point.label for p in found.points} - {chart.base.point.label}
@@ -491,7 +521,7 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart
     for option, title in zip(best, panels.layout.annotations, strict=False):
         certainty = "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
         assert re.sub("</?b>", "", title.text).endswith(f" {signed(100 * option.gain, 0)}%, {certainty}")
-    dots = [(t.xaxis, tuple(t.y)) for t in panels.data if t.mode == "markers"]
+    dots = [(t.xaxis, tuple(t.y)) for t in panels.data if t.mode == "markers" and t.name != BEST_NAME]
     assert len({axis for axis, _ in dots}) == len(dots) == len(names), "no other decoder's points in a panel"
     ring = read_shapes(panels)["sure ring"]
     number = names.index(estimated_chart.decision.sure.decoder.select.spec.name)
@@ -503,15 +533,56 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart
     assert len({title.font.color for title in titles}) == len(titles), "each in its decoder's colour"
 
 
-def test_panels_have_titles_outside_and_numbers_below_each_column(toys):
+def test_panels_mark_the_setting_of_their_title_on_its_points_or_line_and_never_pale(estimated_chart, curve):
+    chart = replace(estimated_chart, share=0.99)
+    panels, decision = plot_panels(chart), chart.decision
+    names, estimates = panels.layout.meta["panels"], chart.estimates
+    marks = {int(trace.xaxis[1:] or 1) - 1: trace for trace in panels.data if trace.name == BEST_NAME}
+    points, n_on_line = {point.point.label: point for point in chart.frontier.points}, 0
+    for number, position in enumerate(estimates.find_best_positions(chart.share)):
+        option = estimates.build_option(position, chart.share)
+        if option.label in [each.label for each in (decision.sure, decision.bet) if each is not None]:
+            assert number not in marks, "it has a ring"
+            continue
+        mark = marks.pop(number)
+        assert mark.marker.opacity is None and mark.customdata == (option.label,) and option.name in mark.hovertext[0]
+        if option.label in points:
+            x, y = points[option.label].x, points[option.label].y
+        else:
+            means = curve.at(getattr(option.decoder.select, curve.parameter))
+            x, y, n_on_line = means["ilad"], means["recall"], n_on_line + 1
+        assert (mark.x[0], mark.y[0]) == pytest.approx((x, y * chart.unit)), names[number]
+    assert not marks
+
+
+def test_only_point_of_a_decoder_is_never_pale_in_the_browser_either(estimated_chart):
+    chart = replace(estimated_chart, share=1.05)
+    for figure in (plot_frontier(chart), plot_panels(chart)):
+        points = [t for t in figure.data if t.customdata is not None and t.meta is not None]
+        vrsd, mmr = (next(t for t in points if t.meta["method"] == name) for name in ("vrsd", "mmr"))
+        assert len(vrsd.x) == 1 and min(vrsd.marker.opacity) >= LONE_OPACITY == vrsd.meta["minOpacity"]
+        assert min(mmr.marker.opacity) < LONE_OPACITY and "minOpacity" not in mmr.meta
+
+
+def test_every_panel_has_numbers_below_and_each_row_has_some_at_its_left(toys):
     decoders = [*engine.grid("top_k"), *(engine.Decoder(engine.make(name)) for name in PANELLED)]
     chart = FrontierChart(
         frontier=frontier(engine.sweep(decoders, *toys, 5, ("recall", "ilad")), "ilad", "recall", 5), dark=False
     )
-    axes = plot_panels(chart).layout
-    numbered = [n for n in range(1, 6) if getattr(axes, f"xaxis{n if n > 1 else ''}").showticklabels]
-    assert numbered == [3, 4, 5] and axes.xaxis5.title.text == "Diversity (ILAD@5) →"
-    assert axes.yaxis4.title.text == axes.yaxis.title.text == "Recall@5, % of Top-k ↑" and not axes.yaxis2.title.text
+    layout = plot_panels(chart).layout
+    axes = [[getattr(layout, f"{letter}axis{n if n > 1 else ''}") for n in range(1, 6)] for letter in "xy"]
+    assert [axis.showticklabels for axis in axes[0]] == [True] * 5
+    assert [axis.showticklabels is not False for axis in axes[1]] == [True, False, False, True, False]
+    # Titles of the horizontal axis stand at the foot of each column, and one of the vertical axis above all panels.
+    titles = ["Diversity (ILAD@5) →" if n >= 2 else None for n in range(5)]
+    assert [axis.title.text for axis in axes[0]] == titles and not any(axis.title.text for axis in axes[1])
+    assert [a.text for a in layout.annotations if a.name == Y_TITLE] == ["Recall@5, % of Top-k ↑"]
+
+
+def test_rings_of_both_choices_lie_over_both_whiskers(estimated_chart):
+    names = [shape.name for shape in plot_frontier(estimated_chart).layout.shapes]
+    rings = [names.index(f"{role} ring") for role in ("sure", "bet")]
+    assert min(rings) > max(names.index(f"{role} {part}") for role in ("sure", "bet") for part in ("kept", "low end"))
 
 
 def test_line_through_the_baseline_hides_neither_its_name_nor_its_mark(estimated_chart):

@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from xml.etree import ElementTree
 
 import pytest
@@ -39,6 +39,7 @@ from dashboard.charts.verdict_card import (
 from dashboard.tradeoff.verdict import shorten_headlines
 from engine.evaluation.decide import estimate_options
 from engine.evaluation.frontier import TIME_AXIS, frontier
+from support.charts import have_crossing
 from support.draws import deepen
 
 NINE = tuple(engine.methods("selector"))
@@ -185,6 +186,17 @@ def test_names_beside_the_chart_are_apart_and_between_it_and_the_choices(measure
         assert not do_overlap(first, second)
     for _, _, top, bottom in boxes:
         assert top >= TOP and bottom <= BOTTOM
+
+
+@pytest.mark.parametrize("keep", [0.9, 0.7])
+def test_lines_to_the_names_beside_the_chart_never_cross(measured, keep):
+    leaders = []
+    for tag, one in read(make_card(measured, keep=keep)):
+        if tag == "polyline" and one.get("stroke-dasharray") == "1 3":
+            leaders.append([tuple(map(float, place.split(","))) for place in one.get("points").split()])
+    assert len(leaders) >= 4
+    for first, second in combinations(leaders, 2):
+        assert not any(have_crossing(one, other) for one in pairwise(first) for other in pairwise(second))
 
 
 def test_symbols_of_lines_are_on_their_lines(card):

@@ -567,6 +567,24 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     assert len(ids(figure(app))) == 6 and "tradeoff.start" not in pages.keys(app)
 
 
+def test_before_anything_is_measured_one_primary_button_says_what_it_measures_and_for_how_long(monkeypatch):
+    monkeypatch.setattr(sweeps, "MAX_UNASKED_SCORES", 0)
+    app = tradeoff(**{"tradeoff.values": 3, "k": 12})
+    assert list_primary(app) == ["tradeoff.all"] and app.button(key="tradeoff.start").label == "Measure 5 settings"
+    assert re.fullmatch(r"Compare all · about \d+ (s|min)", app.button(key="tradeoff.all").label)
+    said = f"5 of 5 settings and every λ of 1 decoder to measure · {demo_counts()['dev']} queries × "
+    assert any(said in caption.value for caption in app.caption) and page.OFFER_TEXT in pages.texts(app)
+    # With all decoders chosen there is nothing else to compare.
+    app.session_state[PICKED_KEY] = list(engine.methods("selector"))
+    pages.run(app)
+    assert list_primary(app) == ["tradeoff.start"] and "tradeoff.all" not in pages.keys(app)
+    app.session_state[PICKED_KEY] = ["top_k", "mmr"]
+    app = pages.press(pages.run(app), "tradeoff.all")
+    assert pages.job_of(app, sweeps.SWEEP_PURPOSE) is not None, "one click measures"
+    app = pages.cancel_job(app, sweeps.SWEEP_PURPOSE)
+    assert page.OFFER_TEXT not in pages.texts(app)
+
+
 def test_hostile_texts_without_judgements_are_measured_on_their_passages_as_plain_text(tmp_path):
     rows = [(i, f"<img src=x> ![x](http://192.0.2.1/{i}.png) :red[{i}] thing {i % 7}") for i in range(40)]
     app = tradeoff(pages.csv_source(tmp_path / "hostile.csv", rows))
