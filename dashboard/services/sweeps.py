@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -135,7 +135,7 @@ class Cells:
     missing: int  # the number of those that are not, curves counted
     curves: tuple[Curve, ...] = ()  # finished ones at every value of a parameter
     job: Job | None = None  # at work on them, or ended
-    model: tuple[Any, ...] | None = None  # cells and curves by a model's judgements, once all are measured
+    model: tuple[Any, ...] | None = None  # by a model's judgements, once it has all that people's have measured
 
     @property
     def running(self) -> bool:
@@ -178,9 +178,22 @@ def find_cells(sweep: Sweep) -> Cells:
         return Cells(points, n_missing, curves, job)
     model_cells, model_curves = load_stored_cells(sweep.model), load_stored_curves(sweep.model)
     n_model_missing = len(sweep.decoders) - len(model_cells) + len(sweep.exact_decoders) - len(model_curves)
-    # A part of them would correct a part of the settings.
-    model = None if n_model_missing else (*name_judge(model_cells, sweep.model.judge), *model_curves)
+    model = _select_model_cells((*points, *curves), (*name_judge(model_cells, sweep.model.judge), *model_curves))
     return Cells(points, n_missing + n_model_missing, curves, job, model)
+
+
+def _select_model_cells(people: Sequence[Cell | Curve], model: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return a model's cells and curves of the settings that people's judgements measured; None if it lacks one.
+
+    A setting that neither has measured, such as one brought from Explore, does not keep the others from being
+    corrected.
+    """
+    by_label = {(type(each), each.label): each for each in model}
+    keys = [(type(each), each.label) for each in people]
+    # A part of them would correct a part of the settings.
+    if not keys or not by_label.keys() >= set(keys):
+        return None
+    return tuple(by_label[key] for key in keys)
 
 
 def load_stored_cells(sweep: Sweep) -> tuple[Cell, ...]:

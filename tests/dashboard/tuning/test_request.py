@@ -34,12 +34,14 @@ def test_the_bar_of_a_tuning_never_goes_back_and_ends_full(method):
 
 def test_a_share_of_the_whole_moves_the_bar_and_the_estimate_of_a_job():
     def work(job):
-        job._eta = lambda *given: given
+        job._eta = lambda done, total, label: asked.append((done / total, label)) or 30.0
+        job._part_eta = lambda done, total, label: asked.append((done / total, label)) or 90.0
         job.report(3, 4, "a part", 0.25)
 
+    asked = []
     job = Job("a test", work)
     job.join()
     progress = job.progress
     assert (progress.done, progress.total, progress.bar_share) == (3, 4, 0.25)
-    done, total, label = progress.seconds_left
-    assert (done / total, label) == (0.25, "")
+    assert asked == [(0.25, ""), (0.75, "a part")]
+    assert (progress.part_seconds_left, progress.seconds_left) == (90, 90), "the whole ends no earlier than its part"
