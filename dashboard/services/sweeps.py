@@ -188,12 +188,16 @@ def _select_model_cells(people: Sequence[Cell | Curve], model: Sequence[Any]) ->
     A setting that neither has measured, such as one brought from Explore, does not keep the others from being
     corrected.
     """
-    by_label = {(type(each), each.label): each for each in model}
-    keys = [(type(each), each.label) for each in people]
+
+    def identify(measured: Any) -> tuple[type, str]:
+        """Return what a setting's cells, or a decoder's curves, have in common: their kind and label."""
+        return type(measured), measured.label
+
+    by_key, keys = dict(zip(map(identify, model), model, strict=True)), list(map(identify, people))
     # A part of them would correct a part of the settings.
-    if not keys or not by_label.keys() >= set(keys):
+    if not keys or not by_key.keys() >= set(keys):
         return None
-    return tuple(by_label[key] for key in keys)
+    return tuple(map(by_key.__getitem__, keys))
 
 
 def load_stored_cells(sweep: Sweep) -> tuple[Cell, ...]:
@@ -256,6 +260,16 @@ def estimate_seconds(sweep: Sweep, begun: Sweep | None = None) -> float:
         n_settings = _count_missing_settings(part, begun_part)
         seconds += _count_scores(part, n_settings) / _PACES.get(part.cells_key[:2], pace)
     return seconds
+
+
+def estimate_plain_seconds(loaded: Loaded, queries: Queries, k: int, n_settings: int, n_curves: int) -> float:
+    """Estimate how long measuring settings and exact curves anew takes, at the pace of the last sweep of this corpus.
+
+    The settings read the default scorer alone.
+    """
+    pace = _PACES.get((loaded.space.embeddings.digest, queries.digest), FIRST_PACE)
+    n_documents = max(len(loaded.space), k * k)
+    return n_documents * len(queries) * (n_settings + CURVE_SETTINGS * n_curves) / pace
 
 
 def _count_missing_settings(part: Sweep, begun: Sweep | None) -> int:
