@@ -71,7 +71,7 @@ def plot_wins(
     if n_same:
         text = {"text": f"{n_same:,} the same", "showarrow": False, "font": {"color": ink_colour, "size": 12}}
         figure.add_annotation(x=n_better + (gap + 1) / 2, y=0, yshift=10, **text)
-    title = "queries that differ, from the largest win to the largest loss"
+    title = "queries, from largest win to largest loss"
     figure.update_xaxes(title=title, showgrid=False, showticklabels=False, range=[0.4, len(changed) + gap + 0.6])
     figure.update_yaxes(title=f"{escape(metric)}, difference to {escape(baseline)}", range=[-y_limit, y_limit])
     return apply_layout(figure, height=300, bargap=0.15, uirevision=f"{method} {metric}")

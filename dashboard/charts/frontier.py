@@ -65,8 +65,9 @@ SEGMENTS = 20
 MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY, MIN_DARK_OPACITY = 1.0, 2.0, 0.2, 0.55
 """A line's width in pixels and its opacity, at a chance of 0, and the width that a chance of 1 adds. On a dark page a
 colour that is as pale as on a light one cannot be told from the ground."""
-UNKNOWN_OPACITY, LONE_OPACITY = 0.7, 0.75
-"""Opacity of a line of which no chance is known, and the least one of a decoder's only point, which no line shows."""
+UNKNOWN_WIDTH, UNKNOWN_OPACITY, LONE_OPACITY = 2.0, 0.7, 0.75
+"""Width in pixels and opacity of a line of which no chance is known, and the least opacity of a decoder's only point,
+which no line shows."""
 RING_PX, STRIP_PX, CAP_PX = 9, 1, 5
 """Radius of the ring at a choice, and half the widths of its whisker and of the whisker's ends."""
 BUDGET_STEP = 0.005
@@ -109,8 +110,7 @@ class FrontierChart:
     scrub: tuple[Curve, float] | None = None  # curve of the movable dot, and its position
     legend: bool = False
     has_handles: bool = True  # False for a budget that cannot be dragged
-    is_muted: bool = False  # True to draw every decoder in grey
-    is_partial: bool = False  # True while settings are measured: only exact curves are lines, thin without a chance
+    is_partial: bool = False  # True while settings are measured: only exact curves are lines, calm without a chance
     has_envelope: bool = True  # False to leave out the best of all decoders together
     pinned: str | None = None  # label of the sure setting that stays so at this budget, as another split confirms it
     denied_role: str = ""  # of this budget's sure setting if another split does not confirm it, by `name_denied_role`
@@ -197,7 +197,7 @@ class FrontierChart:
         return self.estimates.decide(self.share, with_options=False, pinned=self.pinned)
 
     def colour(self, point: FrontierPoint) -> str:
-        return GREY[self.dark] if self.is_muted else method_style(point.point.method).colour(self.dark)
+        return method_style(point.point.method).colour(self.dark)
 
     @property
     def ink(self) -> str:
@@ -587,15 +587,15 @@ def is_chance_unknown(chart: FrontierChart, line: CurvePart) -> bool:
 
 
 def build_line_look(chart: FrontierChart, line: CurvePart, colour: str) -> dict[str, Any]:
-    """Build colour and width of a line: by its chance to keep the budget, and thin where that is not known."""
+    """Build colour and width of a line: by its chance to keep the budget, and calm where that is not known."""
     if is_chance_unknown(chart, line):
-        return {"color": translucent(colour, UNKNOWN_OPACITY), "width": MIN_WIDTH}
+        return {"color": translucent(colour, UNKNOWN_OPACITY), "width": UNKNOWN_WIDTH}
     chance = find_chance(chart, line.position)
     return {"color": translucent(colour, fade(chance, chart.dark)), "width": widen(chance)}
 
 
 def build_line_facts(chart: FrontierChart, method: str, line: CurvePart) -> dict[str, Any] | None:
-    """Build the numbers by which the browser widens a line, as `build_chance_facts`; None for one that stays thin."""
+    """Build the numbers by which the browser widens a line, as `build_chance_facts`; None for one that stays."""
     return None if is_chance_unknown(chart, line) else build_chance_facts(chart, method, [line.position])
 
 

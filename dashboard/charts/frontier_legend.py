@@ -17,7 +17,7 @@ from dashboard.charts.frontier import (
     has_exact_lines,
     widen,
 )
-from dashboard.charts.palette import GREY, Style, method_style, series_style
+from dashboard.charts.palette import GREY, Style, method_style
 from dashboard.charts.verdict_data import find_method
 from engine.wording import percent
 
@@ -116,8 +116,6 @@ def format_legend(entries: Iterable[LegendEntry]) -> str:
 
 def _find_style(chart: FrontierChart) -> Style:
     """Return the style of the decoder that the legend draws: that of the recommended setting, or of the last point."""
-    if chart.is_muted:
-        return series_style(1)
     decision = chart.decision
     option = None if decision is None else decision.sure or decision.bet
     return method_style(chart.frontier.points[-1].point.method if option is None else find_method(option))

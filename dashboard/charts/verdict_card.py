@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from itertools import chain, pairwise
 from unicodedata import east_asian_width
@@ -62,6 +63,9 @@ SIDE_LEFT, SIDE_RIGHT = 756, CARD_WIDTH - CARD_MARGIN
 """Edges of the choices and the code beside the chart."""
 HEADLINE_TOP, HEADLINE_LINE, FOOTER_TOP = 72, 44, 606
 """Baselines of the headline's first line and of the footer, and the distance of the headline's lines."""
+BRAND_PX, FOOTER_SIZES = 104, (16, 13)
+"""Width of the brand at the end of the footer, and the sizes of letters before it."""
+MONTHS, MAX_DATE_PX = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 120
 HEADLINE_SIZES, LABEL_SIZE, FACT_SIZE, SMALL_SIZE, NAME_SIZES = (34, 22), 16, 16, 14, (18, 13)
 """Sizes of letters; of headlines and of settings' names the largest and the smallest."""
 CODE_SIZE, CODE_COLUMNS, CODE_INDENT, MAX_CODE_LINES, CODE_LINE_PX = 14, 43, "    ", 9, 19
@@ -195,7 +199,8 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
     if confirmations:
         fitting = (text for text in confirmations if estimate_width(text, SMALL_SIZE) <= width)
         confirmation = next(fitting, _fit_text(confirmations[-1], SMALL_SIZE, width))
-        _add_text(svg, SIDE_LEFT, top + 110, confirmation, SMALL_SIZE)
+        # As on the page: what did not hold stands out.
+        _add_text(svg, SIDE_LEFT, top + 110, confirmation, SMALL_SIZE, WARNING if option.is_denied else INK)
 
 
 def _name_role(role: str, option: Option) -> str:
@@ -248,15 +253,28 @@ def _add_footer(svg: Element, card: VerdictCard) -> None:
         f"k = {decision.k}",
         f"relevant from grade {decision.relevant_from}" if is_level_stated else "",
         "" if next_level is None else f"another choice from grade {next_level.relevant_from}",
-        card.date,
     ]
-    tail, room = " · ".join(filter(None, facts)), SIDE_RIGHT - CARD_MARGIN - 120
+    date_text = _format_date(card.date)
+    date_right, date_width = SIDE_RIGHT - BRAND_PX, estimate_width(date_text, FACT_SIZE)
+    tail, room = " · ".join(filter(None, facts)), date_right - date_width - 24 - CARD_MARGIN
     # A long name of a corpus must not push the other facts out.
     origin = _clean(_describe_origin(decision))
     corpus_room = max(room - estimate_width(f"{origin} ·  · {tail}", FACT_SIZE), room / 6)
     text = f"{origin} · {_fit_text(card.corpus, FACT_SIZE, corpus_room)} · {tail}"
-    _add_text(svg, CARD_MARGIN, FOOTER_TOP, _fit_text(text, FACT_SIZE, room), FACT_SIZE, QUIET)
+    fact_size = _fit_size(text, FOOTER_SIZES, room)
+    _add_text(svg, CARD_MARGIN, FOOTER_TOP, _fit_text(text, fact_size, room), fact_size, QUIET)
+    # The date has a place of its own: a picture outlives the page, and is read by when it was measured.
+    _add_text(svg, date_right, FOOTER_TOP, date_text, FACT_SIZE, anchor="end")
     _add_text(svg, SIDE_RIGHT, FOOTER_TOP, "Frontier", FACT_SIZE + 1, anchor="end", weight="700")
+
+
+def _format_date(date_text: str) -> str:
+    """Format the date of a measurement, "29 Nov 2026"; the text itself where it is no date."""
+    try:
+        day = date.fromisoformat(date_text)
+    except ValueError:
+        return _fit_text(_clean(date_text), FACT_SIZE, MAX_DATE_PX)
+    return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
 
 
 def _describe_origin(decision: Decision) -> str:

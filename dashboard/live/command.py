@@ -1,8 +1,13 @@
 """`frontier share`: a corpus, some of its queries and decoders as one file that others open in a browser."""
 
+from collections.abc import Sequence
+from functools import partial
+
 import click
 
 from dashboard.live.page import MAX_LIVE_QUERIES, LiveContent, save_live_page
+from dashboard.services.confirmations import count_by_page, measure_confirming
+from dashboard.services.source import Loaded, Source
 from dashboard.session.decoders import list_default_selectors
 from dashboard.session.query import find_first_split
 from engine.cli.group import Meter, use_threads
@@ -16,8 +21,11 @@ from engine.cli.inputs import (
     say_own_documents,
 )
 from engine.cli.output import echo
-from engine.decoder import Decoder
+from engine.decoder import Decoder, embed_queries
+from engine.evaluation.decision import Decision
+from engine.evaluation.sweep.cell import Cell
 from engine.progress import counted
+from engine.space import Space
 from engine.values import Dataset, Queries
 
 
@@ -67,11 +75,29 @@ def share(
             judged=None if judged is None else embed_and_warn(space, judged, progress=meter),
             split=split or "",
             k=k,
+            find_confirming=partial(_measure_confirming, dataset, space, split) if split else None,
         )
         n_bytes = save_live_page(live, content, progress=meter)
     n_queries = counted(len(chosen), "query", "queries")
     size = f"{n_bytes / 1e6:.1f} MB, {n_queries} × {counted(len(stages), 'decoder')}"
     echo(f"{live}: {size}; a browser opens it without a server or a network")
+
+
+def _measure_confirming(
+    dataset: Dataset, space: Space, split: str, decision: Decision, baseline: Cell
+) -> Sequence[Cell]:
+    """Return what another split says of a decision's choices, as the dialog on pages does; () if it was never asked."""
+    own_vectors = dataset.queries.embeddings
+    # Questions to a split are known by the digests of the data, wherever that was loaded from.
+    loaded = Loaded(
+        source=Source(dataset.corpus.name), dataset=dataset, space=space,
+        queries=None if own_vectors is None else own_vectors.vectors,
+    )  # fmt: skip
+    asked_splits = [name for name in dataset.qrels if name != split and count_by_page(loaded, name)]
+    for name in asked_splits if own_vectors is None else ():
+        # Vectors are found on the disk, as on pages, and nothing is embedded for a question that was not asked.
+        embed_queries(space, dataset.judged(name))
+    return measure_confirming(loaded, split, decision, baseline) if asked_splits else ()
 
 
 def _choose_queries(dataset: Dataset, query_ids: tuple[str, ...], split: str | None, count: int | None) -> Queries:

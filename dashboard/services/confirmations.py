@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+import engine
 from dashboard.services.query_vectors import find_query_vectors
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import SWEEPS_SECTION, Sweep
 from engine.data import cache
 from engine.evaluation.decision import Decision
-from engine.evaluation.sweep.cell import Cell
+from engine.evaluation.sweep.cell import Cell, decoder_from_json
 from engine.evaluation.tuning.tuned import Tuned
 from engine.values import digest_of
 
@@ -43,6 +44,24 @@ def build_confirming(sweep: Sweep, decision: Decision, other_split: str) -> Swee
         sweep, decoders=(sweep.baseline, *chosen), queries=queries, vectors=find_query_vectors(loaded, queries),
         qrels=loaded.dataset.qrels[other_split], split=other_split,
     )  # fmt: skip
+
+
+def measure_confirming(loaded: Loaded, split: str, decision: Decision, baseline: Cell) -> list[Cell]:
+    """Return what another split says of a decision's choices, [] where nobody has asked it about them.
+
+    split: that the choices are made on; baseline: its cell there
+    """
+    other_split = find_other_split(loaded, split)
+    if other_split is None:
+        return []
+    sweep = Sweep(
+        loaded=loaded, decoders=(decoder_from_json(baseline.decoder),), queries=loaded.dataset.judged(split),
+        vectors=None, qrels=loaded.dataset.qrels[split], split=split, k=baseline.k,
+        metrics=(decision.metric, decision.objective),
+    )  # fmt: skip
+    confirming = build_confirming(sweep, decision, other_split)
+    # The few measurements are made anew: those of Trade-off may be of other metrics.
+    return list(engine.sweep(**confirming.arguments())) if was_confirmed(confirming) else []
 
 
 def mark_confirmed(confirming: Sweep) -> None:

@@ -39,6 +39,7 @@ class Progress:
     label: str  # what it is doing
     seconds_left: float | None  # None where that is unknown
     share: float | None = None  # of the whole work that is done, where `done` and `total` are of a part of it
+    part_seconds_left: float | None = None  # of that part; None where that is unknown, or there are no parts
 
     @property
     def bar_share(self) -> float:
@@ -77,7 +78,7 @@ class Job:
         self._subscribers = [session_id]
         self.progress = Progress(0, 0, "starting", None)
         # The estimate is per job: labels of other jobs would mix up its rates.
-        self._eta = Eta()
+        self._eta, self._part_eta = Eta(), Eta()
         self._thread = threading.Thread(target=self._run, args=(work,), name=f"job {title}", daemon=True)
         with _JOBS_LOCK:
             # A job that starts during shutdown finds itself cancelled before its thread runs.
@@ -146,10 +147,14 @@ class Job:
         share: of the whole work that is done, if the steps are of a part of it; the time left is then the whole's
         """
         if share is None:
-            seconds_left = self._eta(n_done, n_total, label)
-        else:
-            seconds_left = self._eta(round(SHARE_STEPS * share), SHARE_STEPS, "")
-        self.progress = Progress(n_done, n_total, label, seconds_left, share)
+            self.progress = Progress(n_done, n_total, label, self._eta(n_done, n_total, label))
+            return
+        seconds_left = self._eta(round(SHARE_STEPS * share), SHARE_STEPS, "")
+        part_seconds_left = self._part_eta(n_done, n_total, label)
+        # The whole is estimated by usual shares of its parts, and never ends before the part under way.
+        if seconds_left is not None and part_seconds_left is not None:
+            seconds_left = max(seconds_left, part_seconds_left)
+        self.progress = Progress(n_done, n_total, label, seconds_left, share, part_seconds_left)
 
 
 class SessionJobs(dict[str, Job]):

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -135,7 +135,7 @@ class Cells:
     missing: int  # the number of those that are not, curves counted
     curves: tuple[Curve, ...] = ()  # finished ones at every value of a parameter
     job: Job | None = None  # at work on them, or ended
-    model: tuple[Any, ...] | None = None  # cells and curves by a model's judgements, once all are measured
+    model: tuple[Any, ...] | None = None  # by a model's judgements, once it has all that people's have measured
 
     @property
     def running(self) -> bool:
@@ -178,9 +178,26 @@ def find_cells(sweep: Sweep) -> Cells:
         return Cells(points, n_missing, curves, job)
     model_cells, model_curves = load_stored_cells(sweep.model), load_stored_curves(sweep.model)
     n_model_missing = len(sweep.decoders) - len(model_cells) + len(sweep.exact_decoders) - len(model_curves)
-    # A part of them would correct a part of the settings.
-    model = None if n_model_missing else (*name_judge(model_cells, sweep.model.judge), *model_curves)
+    model = _select_model_cells((*points, *curves), (*name_judge(model_cells, sweep.model.judge), *model_curves))
     return Cells(points, n_missing + n_model_missing, curves, job, model)
+
+
+def _select_model_cells(people: Sequence[Cell | Curve], model: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return a model's cells and curves of the settings that people's judgements measured; None if it lacks one.
+
+    A setting that neither has measured, such as one brought from Explore, does not keep the others from being
+    corrected.
+    """
+
+    def identify(measured: Any) -> tuple[type, str]:
+        """Return what a setting's cells, or a decoder's curves, have in common: their kind and label."""
+        return type(measured), measured.label
+
+    by_key, keys = dict(zip(map(identify, model), model, strict=True)), list(map(identify, people))
+    # A part of them would correct a part of the settings.
+    if not keys or not by_key.keys() >= set(keys):
+        return None
+    return tuple(map(by_key.__getitem__, keys))
 
 
 def load_stored_cells(sweep: Sweep) -> tuple[Cell, ...]:
@@ -243,6 +260,16 @@ def estimate_seconds(sweep: Sweep, begun: Sweep | None = None) -> float:
         n_settings = _count_missing_settings(part, begun_part)
         seconds += _count_scores(part, n_settings) / _PACES.get(part.cells_key[:2], pace)
     return seconds
+
+
+def estimate_plain_seconds(loaded: Loaded, queries: Queries, k: int, n_settings: int, n_curves: int) -> float:
+    """Estimate how long measuring settings and exact curves anew takes, at the pace of the last sweep of this corpus.
+
+    The settings read the default scorer alone.
+    """
+    pace = _PACES.get((loaded.space.embeddings.digest, queries.digest), FIRST_PACE)
+    n_documents = max(len(loaded.space), k * k)
+    return n_documents * len(queries) * (n_settings + CURVE_SETTINGS * n_curves) / pace
 
 
 def _count_missing_settings(part: Sweep, begun: Sweep | None) -> int:

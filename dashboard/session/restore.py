@@ -243,7 +243,8 @@ def _draw_waiting(state: State) -> None:
         st.text(f"{refusal or 'Load it on the Data page, from wherever it lies'}.")
         st.text("The rest of the link is applied when it is there.")
         with st.container(horizontal=True):
-            if st.button("Open Data", key="link.data", type="primary"):
+            # Below it a page stands, with a primary button of its own.
+            if st.button("Open Data", key="link.data"):
                 st.switch_page(f"{SCREENS.name}/data.py")
             st.button("Forget the link", key="link.forget", on_click=st.session_state.pop, args=(LINK_KEY, None))
 

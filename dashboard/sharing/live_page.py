@@ -6,24 +6,19 @@ from typing import Any
 import streamlit as st
 import torch
 
-import engine
 from dashboard.live.page import MAX_LIVE_QUERIES, LiveContent, build_live_page
 from dashboard.services import jobs
-from dashboard.services.confirmations import build_confirming, count_by_page, find_other_split, was_confirmed
+from dashboard.services.confirmations import count_by_page, find_other_split, measure_confirming
 from dashboard.services.jobs import Job
 from dashboard.services.query_vectors import embed_missing
 from dashboard.services.source import Loaded
-from dashboard.services.sweeps import Sweep
 from dashboard.session import decoders as setting
 from dashboard.session.answers import answer_key, as_embeddings
 from dashboard.session.query import Question, find_first_split, get_selection
-from dashboard.session.tradeoff import X_METRIC, Y_METRIC
 from dashboard.widgets.basics import download_button, show_failure
 from dashboard.widgets.job_panel import POLL_INTERVAL, draw_end
 from engine.decoder import Decoder
 from engine.errors import FrontierError
-from engine.evaluation.decision import Decision
-from engine.evaluation.sweep.cell import Cell
 from engine.progress import counted
 from engine.values import Embeddings
 
@@ -112,26 +107,9 @@ def _make_page(
         judged=vectors,
         split=split or "",
         k=question.k,
-        find_confirming=partial(_find_confirming, loaded, split) if split else None,
+        find_confirming=partial(measure_confirming, loaded, split) if split else None,
     )
     return build_live_page(content, progress=job.report, stop=job.stop).encode()
-
-
-def _find_confirming(loaded: Loaded, split: str, decision: Decision, baseline: Cell) -> list[Cell]:
-    """Return what another split says of a decision's choices, [] where nobody has asked it about them.
-
-    baseline: its cell on the split of the decision
-    """
-    other_split = find_other_split(loaded, split)
-    if other_split is None:
-        return []
-    sweep = Sweep(
-        loaded=loaded, decoders=(setting.make_baseline(None),), queries=loaded.dataset.judged(split), vectors=None,
-        qrels=loaded.dataset.qrels[split], split=split, k=baseline.k, metrics=(Y_METRIC, X_METRIC),
-    )  # fmt: skip
-    confirming = build_confirming(sweep, decision, other_split)
-    # The few measurements are made anew: those of Trade-off may be of other metrics.
-    return list(engine.sweep(**confirming.arguments())) if was_confirmed(confirming) else []
 
 
 def _list_queries(loaded: Loaded, question: Question, vectors: Embeddings | None, n_queries: int) -> Embeddings:

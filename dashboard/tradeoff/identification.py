@@ -20,6 +20,9 @@ MAX_EXAMPLE_LISTS = 200
 EXAMPLE_NAME = "LangChain's MMR (example)"
 EXAMPLE_WEIGHT, EXAMPLE_DEPTH, EXAMPLE_K = 0.5, 20, 5
 """LangChain's lambda_mult and fetch_k, which are its defaults, and the documents that are returned."""
+FIRST_SECONDS, LIST_SECONDS = 3.0, 0.2
+"""Time of an identification before its lists, and of each list on up to LIST_DOCUMENTS documents; two cores of 2024."""
+LIST_DOCUMENTS = 1000
 STEP_LABELS = {
     "lists": "Reading the lists, then weighing the hypotheses",
     "sample of lists": "Reading a sample of the lists",
@@ -66,9 +69,19 @@ def _select_example_queries(loaded: Loaded) -> Queries:
     return queries.sample(MAX_EXAMPLE_LISTS)
 
 
+def count_example_lists(loaded: Loaded) -> int:
+    """Count the lists by which the example is identified, as `select_lists` takes them."""
+    return min(MAX_LISTS, len(_select_example_queries(loaded)))
+
+
 def count_lists(run: RankedRun) -> int:
     """Count the queries for which a run has documents."""
     return sum(map(bool, run.documents.values()))
+
+
+def estimate_seconds(n_lists: int, n_documents: int) -> float:
+    """Estimate how long an identification from so many lists takes; traces are as long as the corpus."""
+    return FIRST_SECONDS + LIST_SECONDS * n_lists * max(1.0, n_documents / LIST_DOCUMENTS)
 
 
 def select_lists(run: RankedRun, queries: Queries, with_all: bool = False) -> tuple[RankedRun, Queries]:

@@ -169,8 +169,8 @@ def _draw_result(standing: PlacedRun, split: str) -> None:
 
 
 def _name_system(points: Frontier, point: FrontierPoint) -> Frontier:
-    """Return the frontier with the run's point by the run's own name, without the "run " of its label."""
-    named = replace(point, name=point.name.removeprefix("run "))
+    """Return the frontier with the run's point named as in the sentences beside it, which a phone has room for too."""
+    named = replace(point, name=YOUR_SYSTEM.capitalize())
 
     def name_in(group: tuple[FrontierPoint, ...]) -> tuple[FrontierPoint, ...]:
         """Return points with the run's by its name."""

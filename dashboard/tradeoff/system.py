@@ -28,7 +28,7 @@ from engine.identification.hypotheses import Hypothesis, UnexplainedPick
 from engine.identification.identification import Identification
 from engine.identification.identify import MIN_LISTS
 from engine.identification.novelty import INNER_PRODUCT
-from engine.progress import counted
+from engine.progress import counted, rough_duration
 from engine.values import Corpus, Queries
 from engine.views.names import name_document
 from engine.wording import percent, visible
@@ -141,9 +141,15 @@ def _draw_beginning(loaded: Loaded, queries: Queries, names: list[str]) -> None:
             _draw_list(added_names)
         if EXAMPLE_NAME in names:
             step_button("Try an example", "tradeoff.system.example", _ask_for, EXAMPLE_NAME, icon=":material/science:")
-            st.caption(_describe_example())
+            n_lists = identification.count_example_lists(loaded)
+            st.caption(f"{_describe_example()} It takes {_format_time(n_lists, loaded)}.")
     with help_column:
         _draw_recording(loaded, queries)
+
+
+def _format_time(n_lists: int, loaded: Loaded) -> str:
+    """Format how long an identification from so many lists takes: "about 20 s"."""
+    return f"about {rough_duration(identification.estimate_seconds(n_lists, len(loaded.space)))}"
 
 
 def _describe_example() -> str:
@@ -201,7 +207,10 @@ def _draw_choice(loaded: Loaded, queries: Queries, names: list[str], run: Ranked
         n_lists = identification.count_lists(run)
         # All lists of a large run take minutes, and tell no more than a few dozen as a rule.
         if n_lists > MAX_LISTS:
-            why = f"{MAX_LISTS} drawn at random tell decoders apart as a rule; more of them narrow the intervals."
+            why = (
+                f"{MAX_LISTS} drawn at random tell decoders apart as a rule; more of them narrow the intervals. "
+                f"All of them take {_format_time(n_lists, loaded)}."
+            )
             st.toggle(f"All {n_lists:,} lists", key=ALL_LISTS_KEY, persist_state="session", help=why)
         step_button("What is a run?", "tradeoff.system.help", st.session_state.pop, SYSTEM_KEY, None, type="tertiary")
     if st.session_state.get(SYSTEM_KEY) == EXAMPLE_NAME:
@@ -239,7 +248,7 @@ def _identify(loaded: Loaded, run: RankedRun, queries: Queries) -> Identificatio
         title="identifying a system",
         work=partial(identification.run_identification, loaded, lists, asked_queries),
         start_label="Identify",
-        offer_text="" if is_asked else f"{counted(n_lists, 'list')} to explain.",
+        offer_text="" if is_asked else f"{counted(n_lists, 'list')} to explain · {_format_time(n_lists, loaded)}",
         resume_label="Start again",
         # A link alone starts nothing long: a person has to drop, pick or ask.
         autostart=is_asked,
@@ -271,6 +280,8 @@ def _draw_verdict(result: Identification, run: RankedRun, loaded: Loaded) -> Non
         for notice in result.notices:
             st.text(visible(f"⚠ {notice}"))
     _draw_explore_button(result)
+    # What follows is about the sentence above, and not about the button.
+    st.space("small")
 
 
 def _draw_explore_button(result: Identification) -> None:
@@ -365,10 +376,10 @@ def _draw_hypotheses(result: Identification) -> None:
             {"Decoder": hypothesis.label, "Picks": percent(hypothesis.explained, 1), "λ": weights, "Pool": depths}
         )
     config = {
-        "Decoder": text_column(265),
+        "Decoder": text_column(300),
         "Picks": text_column(60, "Share of the picks that it explains at its peak"),
-        "λ": text_column(95, "Weight of relevance, 95% CI"),
-        "Pool": text_column(80, "Depth of the pool, 95% CI"),
+        "λ": text_column(90, "Weight of relevance, 95% CI"),
+        "Pool": text_column(70, "Depth of the pool, 95% CI"),
     }
     draw_table(rows, config, max_rows=MAX_HYPOTHESES, key="tradeoff.system.hypotheses")
     n_hypotheses = counted(len(result.hypotheses), "hypothesis", "hypotheses")

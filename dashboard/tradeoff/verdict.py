@@ -1,5 +1,6 @@
 """The verdict: what is surely kept and what is a bet, its exports, and each decoder's best setting in a table."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from math import isclose
@@ -47,6 +48,7 @@ KEY, ACTIONS = "tradeoff-verdict", "tradeoff-actions"
 TURNED_CSS = f"<style>.st-key-{KEY}[data-turned] > :not(:first-child) {{visibility: hidden}}</style>"
 """Buttons and facts of the budget that the server knows step aside while the browser draws another one."""
 MAX_BEST_ROWS, NAME_COLUMN = 10, "Best setting"
+NO_BREAK_SPACE = "\u00a0"
 CERTAINTY_COLUMN = 3
 """Column of the table of best settings that tells how sure it is that each keeps the budget."""
 
@@ -382,7 +384,9 @@ def build_table_data(
             if position not in option_numbers:
                 # An option is sent once, whatever budgets it is the best setting at.
                 option_numbers[position] = len(options)
-                cells = list(map(visible, _list_cells(option, estimates, decision)))
+                name, *figures = map(visible, _list_cells(option, estimates, decision))
+                # A narrow column breaks a name between its parameters, and not before their values.
+                cells = [re.sub(r" (?=[\d.])", NO_BREAK_SPACE, name), *figures]
                 look = method_look(find_method(option), "")
                 options.append(
                     {"label": option.label, "look": look, "cells": cells, "interval": format_two_sided(option)}

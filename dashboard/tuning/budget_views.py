@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from dashboard.charts.figure import read_column
-from dashboard.charts.frontier import FrontierChart, name_denied_role, plot_frontier
+from dashboard.charts.frontier import FrontierChart, name_denied_role, plot_named_budget
 from dashboard.charts.frontier_legend import format_legend, list_marks
 from dashboard.charts.slopes import DecoderSlope, plot_slopes
 from dashboard.components.live_plot import is_dark, plot
@@ -34,48 +34,45 @@ from engine.wording import visible
 MEMORY_KEY = "tune.frontier.memory"
 """Session key of the frontiers that were drawn last."""
 MAX_KNOWN_CELLS = 500
+KNOWN_HEIGHT_PX = 460
 NO_CHOICE = "None of them is chosen."
 """Sentence below charts of all decoders, if the baseline stays."""
 
 
 def draw_known(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
-    """Draw the settings already measured on a tuning's first split, and the second, sealed split.
-
-    The tuning chooses on the first split. It opens the second one once, to confirm the choice.
-    """
-    _draw_sealed_split(loaded, request, splits)
+    """Draw the settings already measured on the split on which a tuning chooses."""
     cells = _find_known_cells(loaded, request, splits)
     if len(cells) > 1:
-        # Names of splits are not ours: a text is never read as Markdown.
         # The baseline is no setting that is tried, so the form's count leaves it out too.
         n_known = sum(cell.label != request.like.label for cell in cells)
-        st.text(visible(f"Measured before on {splits.dev}: {counted(n_known, 'setting')}."))
+        st.markdown(f"**Measured before on {as_label(splits.dev)}: {counted(n_known, 'setting')}**")
         _draw_frontier(cells, request.k, request.objective, None, "tune.known", _find_known_curves(cells[0]))
     else:
+        # Names of splits are not ours: a text is never read as Markdown.
         st.text(visible(f"Nothing is measured yet on {splits.dev}. Points appear here as they are measured."))
 
 
-def _draw_sealed_split(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
-    """Draw the line on the split that confirms, which a tuning opens once, and what has opened it before."""
+def draw_sealed_split(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
+    """Draw that a tuning opens the split that confirms once, after its choice, or what has opened it before."""
     if splits.test is None:
-        st.text("No queries are kept back: the choice will not be confirmed.")
+        st.badge("no queries kept back: not confirmed", icon=":material/warning:", color="orange")
         return
     n_queries = counted(len(splits.queries[splits.test]), "query", "queries")
-    text = "Opened once, after the choice: what is chosen must be sure to keep the budget there too."
+    text = "Opened once, after the choice"
+    text += ": what is chosen must be sure to keep the budget there too." if request.objective.constrained else "."
     if request.every:
         text += " The other decoders' best settings are shown beside it, and change nothing."
     counts = confirmations.count_by_page(loaded, splits.test)
-    state = "sealed"
-    if counts:
-        state = f"opened before, on {' and '.join(counts)}"
-        openings = " and ".join(f"{page} about {counted(n_choices, 'choice')}" for page, n_choices in counts.items())
-        text += (
-            f" These queries were asked before, on {openings}: whoever chooses by what they said has no others to "
-            "confirm it."
-        )
-    with st.container(horizontal=True, gap="small"):
-        st.markdown(":material/drafts:" if counts else ":material/mail:", width="content")
-        st.text(visible(f"{splits.test} · {n_queries} · {state}"), width="content", help=text)
+    if not counts:
+        st.badge(f"{n_queries} · sealed", icon=":material/mail:", color="green", help=text)
+        return
+    openings = " and ".join(f"{page} about {counted(n_choices, 'choice')}" for page, n_choices in counts.items())
+    text += (
+        f" These queries were asked before, on {openings}: whoever chooses by what they said has no others to "
+        "confirm it."
+    )
+    label = f"{n_queries} · opened before, on {' and '.join(counts)}"
+    st.badge(label, icon=":material/drafts:", color="orange", help=text)
 
 
 def draw_so_far(cells: Sequence[Cell], baseline: Cell, request: TuningRequest, n_settings: int) -> None:
@@ -227,7 +224,6 @@ def _draw_frontier(
         share=objective.share,
         estimates=estimates,
         has_handles=False,
-        is_muted=key == "tune.known",
         is_partial=not is_final,
         pinned=None if sure is None else sure.label,
         denied_role=name_denied_role(sure),
@@ -235,5 +231,9 @@ def _draw_frontier(
         # Curves over other queries than the points' would not pass through them.
         exact=[curve for curve in curves if not curve.left_out and len(curve.queries) == points.queries],
     )
-    plot(plot_frontier(chart), key, file="frontier", label="Frontier: diversity against Recall")
+    figure = plot_named_budget(chart)
+    if key == "tune.known":
+        # The form above it and the whole of the chart fit on a screen.
+        figure.layout.height = KNOWN_HEIGHT_PX
+    plot(figure, key, file="frontier", label="Frontier: diversity against Recall")
     st.html(format_legend(list_marks(chart)))

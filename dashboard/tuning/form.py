@@ -1,7 +1,7 @@
 """The form of a tuning: decoder, objective, splits; its defaults are those of Explore."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -31,6 +31,13 @@ from engine.wording import visible
 
 V = TypeVar("V")
 PREFIX = "tune"
+FORM_CSS = """<style>@media (max-width: 640px) {
+:is(.st-key-tune-goal, .st-key-tune-splits, .st-key-tune-start-line) {gap: .375rem .5rem}
+:is(.st-key-tune-goal, .st-key-tune-splits) > :has([data-testid=stSelectbox]) {flex: 1 1 4rem !important;
+  min-width: 0; width: auto !important}
+.st-key-tune-goal > :has([data-testid=stSelectbox]):nth-of-type(-n + 5) {flex-basis: calc(100% - 3.5rem) !important} }
+</style>"""
+"""On a phone a line of the sentence is a word and its field, which is as wide as the line is left."""
 JUDGES_KEY = f"{PREFIX}.judges"
 STEP_COUNT = Whole(
     default=11,
@@ -70,12 +77,20 @@ DEV_NAMES = ("dev", "validation", "valid", "val")
 HALVES, NO_REPORT = 0, 1
 
 
-def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
-    """Draw the form of a tuning as a sentence to fill in; return its settings, and its last line.
+@dataclass(frozen=True)
+class FormPlaces:
+    """Containers of a form that the page fills, once it knows what the tuning would measure."""
 
-    The last line is a container in which the page draws the costs and the start. The request may be
-    impossible: its properties raise then.
+    splits: DeltaGenerator  # behind the choice of judged queries
+    start: DeltaGenerator  # the line of the costs and the start
+
+
+def draw_form(loaded: Loaded) -> tuple[TuningRequest, FormPlaces]:
+    """Draw the form of a tuning as a sentence to fill in; return its settings, and what the page fills of it.
+
+    The request may be impossible: its properties raise then.
     """
+    st.html(FORM_CSS)
     baseline_name = find_baseline()
     specs = {name: spec for name, spec in methods("selector").items() if spec.params and name != baseline_name}
 
@@ -88,17 +103,14 @@ def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
         method = _draw_blank("Decoder", [EVERY, *specs], f"{PREFIX}.method", 185, format_title)
         draw_words("to")
         objective = _draw_objective(loaded)
-    if untunable := [
-        spec.title for name, spec in methods("selector").items() if not spec.params and name != baseline_name
-    ]:
-        verb, pronoun = ("has", "it") if len(untunable) == 1 else ("have", "them")
-        names = visible(" and ".join(untunable))
-        st.caption(f"{names} {verb} no parameter to tune: “every decoder” compares {pronoun} with the others.")
-    with (sentence_end := _open_line("tune-splits")):
+    with (splits_line := _open_line("tune-splits")):
         choose, report, halve = _draw_splits(loaded)
+    places = FormPlaces(splits_line, _open_line("tune-start-line"))
     fields: dict[str, Any] = {"method": method, "objective": objective}
     fields |= {"choose": choose, "report": report, "halve": halve}
-    with st.expander("Advanced"):
+    with st.expander("Advanced", type="compact"):
+        if method != EVERY:
+            _describe_untunable(baseline_name)
         fields |= _draw_all_decoders(loaded) if method == EVERY else _draw_one_decoder(loaded, specs[method])
         fields |= _draw_limits(loaded, list(specs) if method == EVERY else [], objective)
         # Only a loss is corrected: the other goals compare means of one kind of judgements.
@@ -106,7 +118,17 @@ def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
         fields["judge"] = "" if paired is None else paired.judge
     if paired is not None:
         st.caption(describe_judges(paired))
-    return TuningRequest(**fields), sentence_end
+    return TuningRequest(**fields), places
+
+
+def _describe_untunable(baseline_name: str) -> None:
+    """Draw which decoders cannot be tuned alone, as the list of decoders lacks them."""
+    specs = methods("selector").items()
+    titles = [spec.title for name, spec in specs if not spec.params and name != baseline_name]
+    if titles:
+        verb, pronoun = ("has", "it") if len(titles) == 1 else ("have", "them")
+        names = visible(" and ".join(titles))
+        st.caption(f"{names} {verb} no parameter to tune: “every decoder” compares {pronoun} with the others.")
 
 
 def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:

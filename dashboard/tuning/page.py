@@ -12,6 +12,7 @@ from dashboard.services import jobs, passage_queries, trained
 from dashboard.services.memo import get_or_compute
 from dashboard.services.request import select_judged_queries
 from dashboard.services.source import Loaded
+from dashboard.services.sweeps import estimate_plain_seconds
 from dashboard.session import decoders
 from dashboard.session.choices import identify_data
 from dashboard.session.judging import set_request
@@ -29,9 +30,9 @@ from engine.evaluation.sweep.store import Store
 from engine.evaluation.tuning.history import HISTORY_HEADER, PastStudy, read_history
 from engine.evaluation.tuning.objectives import describe_objective
 from engine.evaluation.tuning.tuned import ask_lower_share
-from engine.progress import counted, format_duration
+from engine.progress import counted, rough_duration
 from engine.stages import spec_of
-from engine.values import digest_of
+from engine.values import Queries, digest_of
 from engine.wording import visible
 
 FOLDED_CSS = "<style>.st-key-tune-form > details > summary {opacity: 1}</style>"
@@ -76,8 +77,8 @@ def draw_tuning(loaded: Loaded) -> None:
             return None
         loaded = loaded_with_passages
     with _open_form(loaded):
-        request, sentence_end = form.draw_form(loaded)
-        splits = _draw_plan(loaded, request, sentence_end)
+        request, places = form.draw_form(loaded)
+        splits = _draw_plan(loaded, request, places)
         if with_passages:
             passages.draw_explanation(loaded)
     # What limits the result is said beside it, with the form folded too.
@@ -157,14 +158,13 @@ def _draw_obstacle(reason: str, remedy: str, can_judge: bool = False) -> None:
             st.switch_page(decoders.DATA_SCREEN)
 
 
-def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenerator) -> Splits | None:
+def _draw_plan(loaded: Loaded, request: TuningRequest, places: form.FormPlaces) -> Splits | None:
     """Draw how much the tuning would measure, or why it cannot run, and the button that starts it.
 
-    Return the judged queries that it would use, None if it cannot run. sentence_end: container of the form's last
-    line, where both go
+    Return the judged queries that it would use, None if it cannot run. places: containers of the form, where both go
     """
-    problem, n_settings, splits = False, 0, None
-    with sentence_end:
+    problem, n_settings, splits, cost_text = False, 0, None, ""
+    with places.start:
         try:
             # Impossible settings raise here, and the form shows the reason.
             n_settings = request.count
@@ -178,8 +178,10 @@ def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenera
             show_failure("These settings cannot be tuned.", error)
         else:
             n_queries = len(splits.queries[splits.dev])
-            time_text = _estimate_text(loaded, request, n_settings * n_queries)
-            form.draw_words(f"{counted(n_settings, 'setting')} × {counted(n_queries, 'query', 'queries')}{time_text}")
+            time_text = _estimate_text(loaded, request, n_settings, splits.queries[splits.dev])
+            cost_text = f"{counted(n_settings, 'setting')} × {counted(n_queries, 'query', 'queries')}{time_text}"
+            with places.splits:
+                budget_views.draw_sealed_split(loaded, request, splits)
         job = jobs.get_session_jobs().get(PURPOSE)
         blocked = problem or (job is not None and job.is_active)
         # A click on a past tuning asks for a run without the button.
@@ -188,6 +190,8 @@ def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenera
             started = StartedTuning(request, identify_data(loaded), loaded.space.corpus.name, n_settings)
             _build_panel(loaded, started).start_job()
             st.rerun()
+        if cost_text:
+            form.draw_words(cost_text)
     return splits
 
 
@@ -220,17 +224,20 @@ def _repeat_study(loaded: Loaded, studies: Sequence[PastStudy], table_key: str) 
         st.session_state[REPEAT_KEY] = available_splits.issuperset([study_request["choose"], study_request["report"]])
 
 
-def _estimate_text(loaded: Loaded, request: TuningRequest, n_calls: int) -> str:
-    """Format how long a tuning takes, from the pace of the last one of the same decoder; "" without one.
+def _estimate_text(loaded: Loaded, request: TuningRequest, n_settings: int, queries: Queries) -> str:
+    """Format how long a tuning takes, by the pace of the last one of the same decoder, else of Trade-off.
 
-    n_calls: number of settings times number of queries
+    "" where other scorers than the default one are read, whose pace is not known. queries: those to choose on
     """
     last_outcome = st.session_state[OUTCOMES].get(identify_data(loaded)) if OUTCOMES in st.session_state else None
+    seconds = 0.0
     # Runs of other decoders have another pace.
-    if last_outcome is None or last_outcome.request.method != request.method:
-        return ""
-    paces = [cell.latency for cell in last_outcome.tuned.points if cell.latency is not None]
-    return f" ≈ {format_duration(max(1.0, n_calls * sum(paces) / len(paces) / 1000))}" if paces else ""
+    if last_outcome is not None and last_outcome.request.method == request.method:
+        paces = [cell.latency for cell in last_outcome.tuned.points if cell.latency is not None]
+        seconds = n_settings * len(queries) * sum(paces) / len(paces) / 1000 if paces else 0.0
+    elif request.is_plain:
+        seconds = estimate_plain_seconds(loaded, queries, request.k, n_settings, request.n_curves)
+    return f" · about {rough_duration(seconds)}" if seconds else ""
 
 
 def _build_panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutcome]:

@@ -35,10 +35,10 @@ STORED = "sweeps"
 CURVE_PREFIX = "every "
 """Beginning of the engine's label of an exact curve, of which each decoder has its own."""
 TUNING_PARTS: tuple[tuple[str | tuple[str, ...], float], ...] = (
-    (("tuning on", "measuring on"), 0.5),
-    (CURVE_PREFIX, 0.15),
-    ("measuring the best", 0.1),
-    ("reporting on", 0.25),
+    (("tuning on", "measuring on"), 0.35),
+    (CURVE_PREFIX, 0.45),
+    ("measuring the best", 0.05),
+    ("reporting on", 0.15),
 )
 """Parts of a tuning in their order: beginnings of the engine's label, and share of the time, as on the demo."""
 
@@ -101,6 +101,20 @@ class TuningRequest(JobRequest):
     def chains(self) -> list[Decoder]:
         """Decoders to check before the run: the baseline behind each scorer that the tuning uses."""
         return [replace(self.like, retrieve=make(name)) for name in self.scorers] or [self.like]
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the tuned decoders read the default scorer alone, over the whole corpus."""
+        first_scorer = Decoder(make(find_baseline())).retrieve
+        return self.depth is None and all(
+            chain.retrieve == first_scorer and chain.rerank is None for chain in self.chains
+        )
+
+    @property
+    def n_curves(self) -> int:
+        """Number of decoders that are measured at every value of a parameter, at most."""
+        names = methods("selector") if self.every else [self.method]
+        return sum(make_selector(name).path_range is not None for name in names)
 
     def tries(self, cell: Cell) -> bool:
         """Return True if a measured cell is one of the settings being tuned, and not the baseline.
@@ -195,8 +209,7 @@ class TuningProgress:
     def __init__(self, job: Job, request: TuningRequest) -> None:
         """Begin at nothing done; the request tells how many curves there will be, at most."""
         self._job, self._share = job, 0.0
-        names = methods("selector") if request.every else [request.method]
-        self._n_curves = sum(make_selector(name).path_range is not None for name in names)
+        self._n_curves = request.n_curves
         self._curve_labels: list[str] = []
 
     def report(self, n_done: int, n_total: int, label: str) -> None:

@@ -66,10 +66,20 @@ def _show_progress(progress: Progress, title: str) -> None:
     parts = [progress.label or title]
     if progress.done and progress.total:
         parts.append(f"{progress.done:,} of {progress.total:,}")
-    if progress.seconds_left is not None and progress.seconds_left >= 1:
-        parts.append(f"about {rough_duration(progress.seconds_left)} left")
-    st.text(" · ".join(parts))  # not the bar's own text: it holds file names, and is Markdown
+    parts.append(_describe_time_left(progress))
+    st.text(" · ".join(filter(None, parts)))  # not the bar's own text: it holds file names, and is Markdown
     st.progress(progress.bar_share)
+
+
+def _describe_time_left(progress: Progress) -> str:
+    """Describe the time that a job still takes, and the part of it that is under way; "" where both are unknown."""
+    whole, part = progress.seconds_left, progress.part_seconds_left
+    whole_text = f"about {rough_duration(whole)}" if whole is not None and whole >= 1 else ""
+    # A part that lasts as long as the whole, such as the last one, needs no time of its own.
+    if part is None or part < 1 or (whole_text and rough_duration(part) == rough_duration(whole or 0)):
+        return f"{whole_text} left" if whole_text else ""
+    part_text = f"about {rough_duration(part)} left in this step"
+    return f"{part_text}, {whole_text} in all" if whole_text else part_text
 
 
 def draw_end(job: Job, failed_text: str = FAILED_TEXT, stopped_text: str = STOPPED_TEXT) -> None:

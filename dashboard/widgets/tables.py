@@ -11,8 +11,8 @@ from engine.views.sets import DROPPED_MARK, Merged, Row
 
 NARROW_PX = 1200
 """Width of a screen in pixels, below which three tables side by side are illegible."""
-ROW_PX, TABLE_BORDER = 32, 2
-"""In pixels."""
+ROW_PX, HEADER_PX, TABLE_BORDER = 32, 36, 2
+"""In pixels; Streamlit's row of titles has a height of its own."""
 CLICKABLE = {"on_select": "rerun", "selection_mode": "single-cell"}
 """Options of a table whose rows are clicked: see `find_clicked_row`."""
 MAX_TABLE_ROWS, CHANGE_WIDTH = 24, 78
@@ -48,7 +48,7 @@ def draw_table(
     frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(columns)
     # Heights are multiples of rows, so that no row is cut.
     if max_rows is not None:
-        height = ROW_PX * (min(len(frame), max_rows) + 1) + TABLE_BORDER
+        height = HEADER_PX + ROW_PX * min(len(frame), max_rows) + TABLE_BORDER
         options = {"row_height": ROW_PX, "height": height, **options}
     return st.dataframe(frame, hide_index=True, column_config=config, **options)
 

@@ -33,6 +33,7 @@ from dashboard.charts.verdict_card import (
     MAX_COLOURED_DECODERS,
     RIGHT,
     TOP,
+    WARNING,
     VerdictCard,
     build_verdict_svg,
 )
@@ -94,6 +95,11 @@ def read(card):
 
 def texts(card):
     return [one.text for tag, one in read(card) if tag == "text"]
+
+
+def colour_of(card, text):
+    (element,) = [one for tag, one in read(card) if tag == "text" and one.text == text]
+    return element.get("fill")
 
 
 def locate(card, x, y):
@@ -270,7 +276,7 @@ def test_what_is_said_is_the_decision_s(card):
     gain = f"+{sure.gain:.0%} diversity · {sure.share_kept:.1%} of Top-k"
     for fact in (gain, f"chance to keep {budget}: {round(100 * bet.chance)} in 100"):
         assert any(text.startswith(fact) for text in shown), fact
-    assert "Chosen on 60 queries of dev · numpy-api · k = 10 · 2026-11-27" in shown
+    assert "Chosen on 60 queries of dev · numpy-api · k = 10" in shown and "27 Nov 2026" in shown
     assert not any("onfirmed" in text for text in shown)
 
 
@@ -279,8 +285,8 @@ def test_choices_and_footer_say_what_another_split_confirms(card):
     shown = texts(replace(confirmed, decision=replace(confirmed.decision, relevant_from=2)))
     assert shown.count("On test 98.4%, proven to 91.2%: confirmed") == 2
     assert shown[:2] == list(card.headline), "what holds stays as it is"
-    assert shown[-2].startswith("Chosen on 60 queries of dev, measured on 1,158 of test · numpy-api · k = 10")
-    assert "relevant from grade 2" in shown[-2]
+    assert shown[-3].startswith("Chosen on 60 queries of dev, measured on 1,158 of test · numpy-api · k = 10")
+    assert "relevant from grade 2" in shown[-3] and shown[-2:] == ["27 Nov 2026", "Frontier"]
 
 
 def test_headline_says_if_another_split_does_not_confirm_the_sure_setting(card):
@@ -288,6 +294,7 @@ def test_headline_says_if_another_split_does_not_confirm_the_sure_setting(card):
     sentence, outcome = f"On test 93.4%, below {card.decision.budget_text}", "On test 93.4%: did not hold"
     assert texts(refuted)[:2] == [card.headline[0], f"{sentence}."]
     assert texts(refuted).count(sentence) == texts(refuted).count(outcome) == 1
+    assert {colour_of(refuted, text) for text in (sentence, outcome)} == {WARNING}
     # A bet need not hold, so the headline does not change for it alone.
     half = replace(refuted, decision=replace(refuted.decision, sure=card.decision.sure))
     assert texts(half)[:2] == list(card.headline) and texts(half).count(sentence) == 0

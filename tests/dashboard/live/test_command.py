@@ -2,8 +2,20 @@
 
 import pytest
 
+import engine
+from dashboard.services import confirmations
+from dashboard.services.query_vectors import find_query_vectors
+from dashboard.services.sweeps import SWEEPS_SECTION, Sweep
+from dashboard.session.decoders import make_baseline
+from engine.data import cache
+from support import pages
 from support.cli import run
 from support.live_pages import Parts
+
+
+def mmr_at_every_value():
+    """Return MMR at each hundredth of λ, as exact curves name their settings."""
+    return [engine.Decoder(engine.make("mmr", relevance_weight=value / 100)) for value in range(101)]
 
 
 def test_without_more_it_takes_the_demo_its_first_queries_and_explores_decoders(tmp_path, demo):
@@ -15,6 +27,35 @@ def test_without_more_it_takes_the_demo_its_first_queries_and_explores_decoders(
     assert [query["text"] for query in data["queries"]] == texts
     assert [tile["title"] for tile in data["queries"][0]["tiles"]["decoders"]] == ["Top-k", "MMR"]
     assert data["frontier"]["notes"][0] == f"Chosen on {len(dataset.judged('dev'))} queries of dev."
+
+
+def test_outcome_of_a_choice_that_trade_off_was_asked_about_is_on_the_page(tmp_path, demo):
+    cache.entry_path(SWEEPS_SECTION, confirmations.CONFIRMATIONS_FILE).unlink(missing_ok=True)
+    file, flags = tmp_path / "live.html", ("--count", "1")
+
+    def read_verdict():
+        """Return the verdict of the page, and the labels of its choices at the budget that it opens with."""
+        run("share", "--live", str(file), *flags)
+        verdict = Parts(file.read_text(encoding="utf-8")).data["frontier"]["verdict"]
+        position = round((verdict["budget"] - verdict["low"]) / verdict["step"])
+        numbers = verdict["budgets"][position]["choices"]
+        return verdict, [verdict["options"][number]["label"] for number in numbers if number is not None]
+
+    verdict, labels = read_verdict()
+    assert labels and not any(verdict["confirmations"]), "nobody has asked test"
+    loaded = pages.load()
+    queries = loaded.dataset.judged("test")
+    by_label = {decoder.label: decoder for decoder in mmr_at_every_value()}
+    decoders = [make_baseline(None), *map(by_label.__getitem__, labels)]
+    sweep = Sweep(
+        loaded=loaded, decoders=tuple(decoders), queries=queries, vectors=find_query_vectors(loaded, queries),
+        qrels=loaded.dataset.qrels["test"], split="test", k=10, metrics=("recall", "ilad"),
+    )  # fmt: skip
+    confirmations.mark_confirmed(sweep)
+    confirmed, same_labels = read_verdict()
+    assert same_labels == labels
+    outcomes = [box["text"] for box in confirmed["confirmations"] if box is not None]
+    assert len(outcomes) == len(labels) and all(text.startswith("On test ") for text in outcomes)
 
 
 def test_named_queries_decoders_and_size_are_taken(tmp_path, demo):

@@ -55,3 +55,16 @@ def test_damaged_line_of_confirmations_is_passed_over(confirming, line):
     path = cache.entry_path(SWEEPS_SECTION, confirmations.CONFIRMATIONS_FILE)
     path.write_text(f"{line}\n{path.read_text()}")
     assert confirmations.was_confirmed(confirming)
+
+
+def test_measure_confirming_takes_the_outcome_of_an_asked_choice_and_asks_about_no_other(confirming):
+    loaded, (base, mmr) = confirming.loaded, confirming.decoders
+    decision = SimpleNamespace(sure=SimpleNamespace(decoder=mmr), bet=None, metric="recall", objective="ilad")
+    queries = loaded.dataset.judged("dev")
+    vectors = find_query_vectors(loaded, queries)
+    (baseline,) = engine.sweep([base], loaded.space, vectors, loaded.dataset.qrels["dev"], 10)
+    assert confirmations.measure_confirming(loaded, "dev", decision, baseline) == []
+    confirmations.mark_confirmed(confirming)
+    cells = confirmations.measure_confirming(loaded, "dev", decision, baseline)
+    assert [(cell.split, cell.label) for cell in cells] == [("test", base.label), ("test", mmr.label)]
+    assert {"recall", "ilad"} <= cells[0].values.keys()

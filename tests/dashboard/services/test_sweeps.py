@@ -93,6 +93,26 @@ def test_time_and_pace_count_each_judges_own_queries(sweep, monkeypatch):
     assert sweeps.estimate_seconds(both, few) == pytest.approx(left / n_settings * (n_settings - 1) / pace)
 
 
+def test_model_corrects_all_settings_but_one_that_neither_judge_has_measured(sweep):
+    sweep = replace(sweep, k=2)  # no other test has measured it
+    off_grid = engine.Decoder(engine.make("mmr", relevance_weight=0.77))
+    few_ids = sweep.vectors.ids[:8]
+    few = engine.Embeddings(few_ids, sweep.vectors.vectors[:8])
+    model = replace(sweep, queries=engine.Queries(few_ids, few_ids), vectors=few, judge="model")
+    both = replace(sweep, model=model)
+    assert sweeps.find_cells(both).model is None, "nothing is measured"
+    run(sweep)
+    assert sweeps.find_cells(both).model is None, "people's judgements alone have measured"
+    sweeps._measure_part(model, Job("Measuring", lambda job: None))
+    more = both.with_decoders((*both.decoders, off_grid))
+    cells = sweeps.find_cells(more)
+    assert cells.missing == 2, "the setting, by each judge"
+    measured = [*(cell.label for cell in cells.points), *(curve.label for curve in cells.curves)]
+    assert [each.label for each in cells.model] == measured and len(measured) == len(both.decoders) + 1
+    run(replace(more, model=None))
+    assert sweeps.find_cells(more).model is None, "people's judgements have a setting that the model lacks"
+
+
 def test_curves_in_memory_are_limited_by_their_number_of_values(sweep, monkeypatch):
     run(sweep)
     (curve,) = sweeps.load_stored_curves(sweep)

@@ -402,6 +402,7 @@ def test_a_link_waits_for_its_corpus_and_is_applied_when_it_is_there(tmp_path):
         and "abababab" in pages.texts(app)
         and str(file) in [c.value for c in app.code]
     )
+    assert app.button(key="link.data").proto.type == "secondary", "the page below has the primary button"
     assert app.session_state["source"].path == "numpy-api" and app.slider(key="k").value == 10
     pages.load(source)
     app.session_state["source"] = source

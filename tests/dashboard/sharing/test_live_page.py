@@ -2,18 +2,13 @@
 
 import threading
 from dataclasses import replace
-from types import SimpleNamespace
 
 import engine
-from dashboard.services import confirmations, jobs
+from dashboard.services import jobs
 from dashboard.services.source import Source
-from dashboard.services.sweeps import SWEEPS_SECTION, Sweep
-from dashboard.session.decoders import make_baseline
 from dashboard.session.query import SIMILAR, corpus_key
-from dashboard.sharing import live_page
 from dashboard.sharing.dialogs import LIVE
 from dashboard.sharing.live_page import LIVE_COUNT_KEY, LIVE_PURPOSE, make_key
-from engine.data import cache
 from support import pages
 from support.explore_parts import corpus, question_of
 from support.live_pages import Parts
@@ -92,19 +87,3 @@ def test_pages_that_differ_have_keys_of_their_own():
     keys = [key(), key(settings[1]), key(split=None), key(judgements=replace(qrels, relevant_from=2)), key(k=7)]
     keys += [key(document="id3"), key(text="others")]
     assert key() == key() and len(set(keys)) == len(keys)
-
-
-def test_page_takes_the_outcome_of_a_choice_that_was_confirmed_and_asks_about_no_other():
-    cache.entry_path(SWEEPS_SECTION, confirmations.CONFIRMATIONS_FILE).unlink(missing_ok=True)
-    loaded, mmr = pages.load(), engine.Decoder(engine.make("mmr"))
-    decision, baseline = SimpleNamespace(sure=SimpleNamespace(decoder=mmr), bet=None), SimpleNamespace(k=10)
-    assert live_page._find_confirming(loaded, "dev", decision, baseline) == []
-    queries = loaded.dataset.judged("dev")
-    sweep = Sweep(
-        loaded=loaded, decoders=(make_baseline(None),), queries=queries, vectors=None,
-        qrels=loaded.dataset.qrels["dev"], split="dev", k=10, metrics=("recall",),
-    )  # fmt: skip
-    confirmations.mark_confirmed(confirmations.build_confirming(sweep, decision, "test"))
-    cells = live_page._find_confirming(loaded, "dev", decision, baseline)
-    assert [cell.split for cell in cells] == ["test", "test"] and cells[1].label == mmr.label
-    assert {"recall", "ilad"} <= cells[0].values.keys()

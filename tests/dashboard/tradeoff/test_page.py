@@ -109,7 +109,7 @@ def name_sure_setting(app):
     return {
         budgets[0]["sentences"][0].rpartition(": ")[2].removesuffix("."),
         choices["options"][budgets[1]["choices"][0]]["name"],
-        table["options"][budgets[2][0][0]]["cells"][0],
+        table["options"][budgets[2][0][0]]["cells"][0].replace("\u00a0", " "),
         card_texts[card_texts.index("Sure") + 1],
     }
 
@@ -290,7 +290,8 @@ def test_confirmation_outlives_the_session_and_opens_the_sealed_split(measuremen
     again.slider(key=selection.SHARE_KEY).set_value(0.7).run()
     assert "tradeoff.confirm" in pages.keys(again), "of another choice nothing was asked"
     tune = pages.screen("tune")
-    assert "opened before, on Trade-off" in pages.texts(tune) and "sealed" not in pages.texts(tune)
+    badges = " ".join(each.value for each in tune.markdown)
+    assert "opened before, on Trade-off" in badges and "sealed" not in badges
 
 
 def test_split_that_tune_has_opened_is_named_before_it_confirms_a_choice():

@@ -58,6 +58,12 @@ def add_run(app, path):
     return pages.run(app)
 
 
+def test_time_of_an_identification_is_said_before_it_starts():
+    app = open_system()
+    assert "It takes about 20 s." in pages.texts(app)
+    assert identification.estimate_seconds(157, 2000) > 5 * identification.estimate_seconds(30, 500)
+
+
 def test_the_example_is_named_with_its_peak_its_setting_and_its_place():
     app = finish(pages.press(open_system(), "tradeoff.system.example"))
     assert "MMR on dense vectors, λ 0.5" in headline_of(app) and "pool of 20" in headline_of(app)
@@ -66,16 +72,17 @@ def test_the_example_is_named_with_its_peak_its_setting_and_its_place():
     assert "Your system: Diversity (ILAD@5) 0." in text
     assert any("keep 95% of your system's Recall@5" in sentence.value for sentence in app.markdown)
     specs = [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
-    # A point's id is its label, "run " and the name; a person sees the name alone.
+    # Beside the sentences on it, and as a phone has room for no long name.
     names = [text["text"] for spec in specs for text in spec["layout"].get("annotations", ())]
     names += [trace.get("name", "") for spec in specs for trace in spec["data"]]
-    assert any(EXAMPLE_NAME in name for name in names) and not any(f"run {EXAMPLE_NAME}" in name for name in names)
+    assert any("Your system" in name for name in names) and not any(f"run {EXAMPLE_NAME}" in name for name in names)
     peak = next(trace for trace in figure(app)["data"] if trace.get("name") == "peak")
     assert (peak["x"], peak["y"]) == ([0.5], [20])
     params = pages.link_of(app)
     assert (params["tradeoff.part"], params["tradeoff.system"]) == ("Your system", EXAMPLE_NAME)
     other = pages.finish_jobs(pages.open_by_link(params, "tradeoff"))
     assert pages.job_of(other, IDENTIFICATION_PURPOSE) is None, "a link starts nothing long"
+    assert "60 lists to explain · about 20 s" in pages.texts(other)
     assert "MMR on dense vectors, λ 0.5" in headline_of(finish(pages.press(other, f"{IDENTIFICATION_PURPOSE}.start")))
     app.button(key="tradeoff.system.open").click().run()  # the page that it leads to is not there
     assert (app.session_state["pool"], app.session_state["k"]) == (20, 5)

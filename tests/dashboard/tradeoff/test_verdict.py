@@ -148,7 +148,7 @@ def test_table_calls_no_setting_sure_of_which_too_few_documents_are_judged(monke
     titles = [column["title"] for column in drawn[0]["columns"]]
     rows = drawn[0]["budgets"][20]
     named = [(drawn[0]["options"][number]["cells"][0], text, is_chosen) for number, text, is_chosen in rows]
-    assert named == [("Max-sum · θ 0.8", "sure", True), ("VRSD", "too few judged", False)]
+    assert named == [("Max-sum · θ\u00a00.8", "sure", True), ("VRSD", "too few judged", False)]
     assert titles[drawn[0]["certainty"]] == "Keeps 90%"
     assert (
         "documents without a judgement for and against it" in drawn[0]["columns"][titles.index("Recall kept")]["help"]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import engine
-from dashboard.charts.frontier import MIN_WIDTH
+from dashboard.charts.frontier import UNKNOWN_WIDTH
 from dashboard.tuning import budget_views
 from engine.evaluation.splits import subsample
 from engine.evaluation.sweep.store import Store
@@ -40,7 +40,8 @@ def measure(store, split="dev", k=10):
 def test_known_before_a_run_without_measurements_is_a_sentence_and_the_sealed_split(store):
     app = pages.screen("tune", **QUICK)
     assert "Nothing is measured yet on dev." in pages.texts(app) and list_charts(app) == []
-    assert "test · 80 queries · sealed" in pages.texts(app)
+    (badge,) = [each.value for each in app.markdown if "sealed" in each.value]
+    assert "80 queries · sealed" in badge, "beside the name of the split that it is of"
 
 
 def test_known_before_a_run_is_drawn_from_measurements_of_the_same_queries(store):
@@ -48,7 +49,7 @@ def test_known_before_a_run_is_drawn_from_measurements_of_the_same_queries(store
     measure(store, k=5)
     measure(store, split="test")
     app = pages.screen("tune", **QUICK)
-    assert "Measured before on dev: 2 settings." in pages.texts(app)
+    assert "**Measured before on dev: 2 settings**" in [each.value for each in app.markdown]
     (figure,) = list_charts(app)
     points = [x for trace in figure["data"] if trace.get("mode") == "markers" for x in trace["x"]]
     assert sorted(points) == pytest.approx(sorted(cell.mean["ilad"] for cell in cells))
@@ -65,16 +66,19 @@ def test_known_before_a_run_has_the_curve_of_every_weight_and_the_budget_in_view
     (figure,) = list_charts(pages.screen("tune", **QUICK))
     lines = [trace for trace in figure["data"] if trace.get("mode") == "lines"]
     assert sum(len(trace["x"]) for trace in lines) > len(cells) and len(curve) > len(cells)
-    assert {trace["line"]["width"] for trace in lines} == {MIN_WIDTH}, "no chance is known, so none is drawn"
+    assert {trace["line"]["width"] for trace in lines} == {UNKNOWN_WIDTH}, "no chance is known, so none is drawn"
     assert "best of all" not in [trace.get("name") for trace in figure["data"]]
+    assert all("0, 114, 178" in trace["line"]["color"] for trace in lines), "in its decoder's colour"
     low, high = figure["layout"]["yaxis"]["range"]
     assert low < 95 < high
+    names = [each["text"] for each in figure["layout"]["annotations"]]
+    assert "keep ≥ 95% of Top-k's Recall" in names, "the budget's line has a name"
 
 
 def test_goal_without_a_budget_has_no_frontier_before_a_run(store):
     measure(store)
     app = pages.screen("tune", **{**QUICK, "tune.aim": "knee"})
-    assert "Measured before" not in pages.texts(app) and "sealed" not in pages.texts(app)
+    assert "Measured before" not in " ".join(each.value for each in app.markdown) and list_charts(app) == []
 
 
 def test_running_tuning_names_its_leader_which_is_not_confirmed(monkeypatch):

@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 
 from dashboard.services import jobs
+from dashboard.widgets.job_panel import _describe_time_left
 from support.pages import draw_page, job_of, keys, press, run, texts
 from support.patience import patient, until
 
@@ -136,3 +137,17 @@ def test_a_stopped_job_resumes_and_a_failed_one_is_retried(made, start, key):
     work.error = "the disk is full"
     let_end(press(app, key), "one", work)
     assert label(app, key) == "Retry" and "the disk is full" in texts(app)
+
+
+@pytest.mark.parametrize(
+    ("whole_s", "part_s", "text"),
+    [
+        (None, None, ""),
+        (100, None, "about 2 min left"),
+        (100, 20, "about 20 s left in this step, about 2 min in all"),
+        (None, 20, "about 20 s left in this step"),
+        (20, 21, "about 20 s left"),
+    ],
+)
+def test_time_left_names_the_step_under_way_where_it_is_shorter(whole_s, part_s, text):
+    assert _describe_time_left(jobs.Progress(1, 2, "a part", whole_s, 0.5, part_s)) == text

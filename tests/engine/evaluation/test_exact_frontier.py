@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import engine
+from engine.evaluation import exact_frontier
 from engine.evaluation.curve import N_BANDS, Steps
 from engine.evaluation.exact_frontier import compute_exact_frontiers, list_path_decoders, load_stored_curve
 from engine.evaluation.sweep.store import Store
@@ -136,6 +137,23 @@ def test_curves_of_two_columns_and_limits_are_not_mixed(tmp_path):
         )
     assert len({curve.key for curve in curves.values()}) == len(curves) == len(list(Store(store).read_curves()))
     assert len({curve.at(0.9)["ilad"] for curve in curves.values()}) == len(curves)
+
+
+def test_a_slow_curve_reports_after_every_query_and_stays_the_same(monkeypatch):
+    space, queries, qrels, _ = toy(2)
+    curves, reports = {}, {}
+    for seconds in (0.0, 1e6):
+        monkeypatch.setattr(exact_frontier, "REPORT_INTERVAL_S", seconds)
+        reports[seconds] = []
+        curves[seconds] = engine.exact_frontier(
+            "threshold", space, queries, qrels, 5, progress=lambda done, *_, at=seconds: reports[at].append(done)
+        )
+    # Blocks of 8, 4, 2 and then 1 where each takes too long; of 8 and 16 where none does.
+    assert reports[0.0] == [0, 8, 12, *range(14, B + 1)] and reports[1e6] == [0, 8, B]
+    slow, quick = curves.values()
+    assert np.array_equal(slow.breakpoints, quick.breakpoints)
+    for metric, means in quick.means.items():
+        assert np.array_equal(slow.means[metric], means)
 
 
 def test_curves_of_two_duplicate_thresholds_are_not_mixed(tmp_path):
