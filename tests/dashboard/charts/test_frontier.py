@@ -19,6 +19,7 @@ from dashboard.charts.frontier import (
     MIN_WIDTH,
     RING_PX,
     SEGMENTS,
+    UNKNOWN_WIDTH,
     VEIL_OPACITY,
     VEIL_SHAPE,
     WIDTH_RANGE,
@@ -364,12 +365,13 @@ def test_fixed_budget_and_both_intervals_are_in_the_window(found, curve, estimat
     assert ends and low <= min(*ends, chart.floor) and high >= max(ends)
 
 
-def test_curve_that_is_not_estimated_is_thin_and_stays_so(found, curve, swept):
+def test_curve_that_is_not_estimated_has_one_width_and_keeps_it(found, curve, swept):
     """None stands for the baseline too, which is sure: a curve was drawn as certain down to its end."""
     alone = estimate_options(swept, baseline=swept[0], k=5)
     chart = FrontierChart(frontier=found, dark=False, share=0.9, estimates=alone, exact=[curve], has_envelope=False)
     lines = read_lines(plot_frontier(chart), "mmr")
-    assert {(line.line.width, line.meta) for line in lines} == {(MIN_WIDTH, None)} and len(lines) > 3
+    assert {(line.line.width, line.meta) for line in lines} == {(UNKNOWN_WIDTH, None)} and len(lines) > 3
+    assert widen(0) < UNKNOWN_WIDTH < widen(1)
 
 
 def test_one_query_is_drawn_in_its_own_unit(swept):
