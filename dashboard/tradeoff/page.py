@@ -588,12 +588,12 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
     if sweep.model is not None and cells.model is None:
         parts += [] if parts else ["all settings"]
         size_text += visible(f", and the {len(sweep.model.queries):,} queries that {sweep.model.judge} graded")
-    if seconds := sweeps.estimate_seconds(sweep):
-        size_text += f" · about {rough_duration(seconds)}"
     has_vectors = all(part.vectors is not None for part in sweep.parts)
-    cost_text = "" if has_vectors else " The queries have to be embedded first."
+    if seconds := sweeps.estimate_seconds(sweep):
+        size_text += f" · about {rough_duration(seconds)}{'' if has_vectors else ' once the queries are embedded'}"
+    cost_text = ""
     if sweep.n_pairs:
-        cost_text += f" A model reads up to {sweep.n_pairs:,} pairs of query and document, which takes long."
+        cost_text = f" A model reads up to {sweep.n_pairs:,} pairs of query and document, which takes long."
     return f"{' and '.join(parts)} to measure · {size_text}.{cost_text}"
 
 

@@ -1,6 +1,7 @@
 """A corpus without judgements, measured on passages of its own: on Trade-off, on Tune, and as a folder."""
 
 import json
+import re
 import threading
 
 import pytest
@@ -47,6 +48,7 @@ def test_trade_off_measures_passages_of_an_unlabelled_corpus(source):
     app = tradeoff(source)
     assert "tradeoff.judge.own" in keys(app), "the way to queries of people"
     page_text = texts(app)
+    assert re.search(r"to measure · .* · about .*s once the queries are embedded\.", page_text)
     for said in ("60 passages of 5 to 25 words", "People's questions are harder", "1 passage has several right"):
         assert said in page_text
     assert any("Recall is the share of these" in caption.proto.help for caption in app.caption)
