@@ -80,6 +80,8 @@ INK_SHARE = 0.4
 """Share of the text's colour in a name that has its decoder's."""
 CURRENT_NAME = "Explore"
 """Name of the rings around the settings of Explore."""
+MAX_NAMED_CURRENT = 3
+"""Up to so many rings of Explore have names on the chart: more would cover what it shows, and hovering names them."""
 OVERLAP_PX = 16
 """Distance below which two symbols overlap."""
 NO_LINES_TEXT = "no lines between points: only measured settings have a time"
@@ -886,7 +888,8 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     A decoder has its name at the end of each of its lines, in its colour, or at its best point if it has no line. The
     two recommended settings are left out, as `add_choices` names them.
     """
-    fixed_points = [*chart.system_points, *_select_points(chart, {chart.opened, *chart.current})]
+    named_current = chart.current if len(chart.current) <= MAX_NAMED_CURRENT else ()
+    fixed_points = [*chart.system_points, *_select_points(chart, {chart.opened, *named_current})]
     marked = () if chart.decision is None else (chart.decision.sure, chart.decision.bet)
     # Label → point.
     named = {point.point.label: point for point in fixed_points}
@@ -897,7 +900,7 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
         # The shade below the budget may hide the symbol of another system, so its label repeats the symbol.
         sign = f"{method_style(point.point.method).sign} " if label in system_labels else ""
         names = [sign + point.name, format_method(point)]
-        if label in chart.current:
+        if label in named_current:
             names = [f"{CURRENT_NAME}: {point.name}", CURRENT_NAME]
         candidates.append((names, chart.locate(point), chart.ink))
     ends = sorted(_list_line_ends(chart), key=lambda line_end: -line_end[1][0])

@@ -248,6 +248,17 @@ def test_both_choices_have_a_ring_a_strip_of_their_interval_and_a_name(found, es
         assert option.name not in [other.text for other in figure.layout.annotations], "it is named once"
 
 
+def test_up_to_three_settings_of_explore_have_names(found):
+    """Nine names lay over the lines of nine decoders, each with a leader of its own."""
+    labels = [point.point.label for point in found.points]
+    for current in (labels[:1], labels[:4]):
+        figure = plot_frontier(FrontierChart(frontier=found, dark=False, current=current))
+        rings = [trace for trace in figure.data if trace.name == "Explore"]
+        assert [len(ring.x) for ring in rings] == [len(current)]
+        names = [label.text for label in figure.layout.annotations if (label.text or "").startswith("Explore")]
+        assert bool(names) == (len(current) == 1)
+
+
 def test_sure_setting_that_another_split_denies_is_named_so_at_its_budget(estimated_chart):
     sure = replace(estimated_chart.estimates.decide(0.9).sure, confirmed=False, confirmed_low=0.997, confirmed_gain=0.1)
     assert name_denied_role(None) == name_denied_role(replace(sure, confirmed=True)) == ""
