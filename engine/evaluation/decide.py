@@ -38,7 +38,6 @@ from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier
 from engine.evaluation.loss_model import LossEstimate, estimate_losses
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, check_metrics, map_values, title_of
 from engine.evaluation.paired import (
-    MIN_ANSWERED_SHARE,
     TIE_TOLERANCE,
     AlignedCells,
     align_on_common_queries,
@@ -715,7 +714,7 @@ def estimate_options(
     measured_labels = {cell.label for cell in settings}
     for curve in () if is_time else curves:
         settings += [point for point in _evaluate_curve(curve, metrics) if point.label not in measured_labels]
-    aligned = align_on_common_queries(settings, metrics, k, min_share=MIN_ANSWERED_SHARE, reference=base_cell)
+    aligned = align_on_common_queries(settings, metrics, k, drops_scarce=True, reference=base_cell)
     if base_cell in aligned.left_out or base_cell not in aligned.cells:
         raise DataError(f"the baseline, {base_cell.label}, has {' and '.join(map(title_of, metrics))} on no query")
     relevant_from = int(_read_provenance(base_cell, "relevant_from") or 1)

@@ -13,7 +13,7 @@ from engine.evaluation.corrected_judge import JudgeUse
 from engine.evaluation.frontier import TIME_AXIS
 from engine.evaluation.judge_agreement import JudgeAgreement
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, title_of
-from engine.evaluation.paired import MIN_ANSWERED_SHARE, TIE_TOLERANCE
+from engine.evaluation.paired import TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import counted
@@ -366,6 +366,8 @@ def _describe(decision: Decision) -> Iterator[str]:
         yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest.chance)}."
     if decision.cost is not None:
         yield _describe_cost(decision.cost)
+    if (tied := _find_tied(decision)) is not None:
+        yield f"{tied.name} is sure too, at {_format_gain(tied)}: of gains within a point the safest is taken."
     if decision.left_out:
         yield _describe_left_out(decision)
     if decision.scarce:
@@ -452,15 +454,25 @@ def _describe_left_out(decision: Decision) -> str:
     return f"Left out: {settings_text} with fewer than {minimum} of the documents judged: judge more."
 
 
+def _find_tied(decision: Decision) -> Option | None:
+    """Find the sure setting that gains the most where a safer one is chosen that gains visibly less, else None."""
+    sure = decision.sure
+    options = [option for option in decision.options if option.is_sure and not option.is_left_out]
+    if sure is None or not options:
+        return None
+    most = max(options, key=rank_by_gain)
+    is_tied = sure.gain >= most.gain - TIED_GAIN - TIE_TOLERANCE
+    return most if is_tied and _format_gain(most) != _format_gain(sure) else None
+
+
 def _describe_scarce(decision: Decision) -> str:
-    """Say that settings were not compared, as they lack the metrics on many queries, with the scarcest one's number."""
+    """Say that settings were not compared, as they lack the metrics on some queries, with the scarcest one's number."""
     name, n_queries, n_asked = min(decision.scarce, key=lambda setting: setting[1:])
     metrics = " and ".join(title_of(metric) for metric in (decision.metric, decision.objective) if metric in METRICS)
     settings_text = counted(len(decision.scarce), "setting")
     return (
-        f"Left out: {settings_text} without {metrics} on so many queries that fewer than {percent(MIN_ANSWERED_SHARE)} "
-        f"would be left to compare all on; {name} has {'them' if ' and ' in metrics else 'it'} on {n_queries:,} of "
-        f"{n_asked:,}."
+        f"Left out: {settings_text} without {metrics} on every query; {name} has "
+        f"{'them' if ' and ' in metrics else 'it'} on {n_queries:,} of {n_asked:,}."
     )
 
 

@@ -194,9 +194,7 @@ def frontier(
     # Where the baseline is among the settings, it stays: what is decided is a share of its metric.
     first_selector = next(iter(methods("selector")))
     baseline = next((cell for cell in timed_cells if cell.decoder["select"].get("name") == first_selector), None)
-    aligned = paired.align_on_common_queries(
-        timed_cells, _list_metrics(x, y), k, min_share=paired.MIN_ANSWERED_SHARE, reference=baseline
-    )
+    aligned = paired.align_on_common_queries(timed_cells, _list_metrics(x, y), k, drops_scarce=True, reference=baseline)
     means, bands = _compute_means_and_bands(aligned, x, y, resamples, seed)
     # Multiplied by its sign, more of an axis is always better.
     axis_signs = np.array([_axis_direction(x), 1])

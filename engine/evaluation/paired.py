@@ -18,9 +18,6 @@ from engine.stages import Selector, find_spec, make
 
 TIE_TOLERANCE = 1e-9
 """Values that differ by no more are ties: the last bits depend on the order of a set and on the machine."""
-MIN_ANSWERED_SHARE = 0.9
-"""Share of the reference's queries on which all compared settings together must have their metrics. Those that answer
-fewest are left out: all others would be compared on the few queries that they answer, which are not like the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,44 +141,35 @@ def mark_answered(cell: Any, reference: Any, metrics: Sequence[str]) -> np.ndarr
     return np.array([is_complete_on.get(query, True) for query in reference.queries], dtype=bool)
 
 
-def select_answering(
-    cells: Iterable[Any], reference: Any, metrics: Sequence[str], min_share: float = MIN_ANSWERED_SHARE
-) -> list[Any]:
-    """Select the cells that together have the metrics on a share of the queries on which a reference has them.
+def select_answering(cells: Iterable[Any], reference: Any, metrics: Sequence[str]) -> list[Any]:
+    """Select the cells that have the metrics on every query on which a reference has them.
 
-    Those with most values come first, and one that would leave fewer queries is not selected. The reference is, and so
-    is a run of another system, which is compared on the queries that it has lists for.
+    One setting that lacks some would have all others compared on fewer queries, which are not like the rest: what is
+    chosen would change with it. The reference is selected, and so is a run of another system, which is compared on the
+    queries that it has lists for; with a run, these are all that there is.
     """
     all_cells = list(cells)
-    is_answered = {id(cell): mark_answered(cell, reference, metrics) for cell in all_cells}
     common = find_complete_queries(reference, metrics)
-    n_needed = min_share * int(common.sum())
+    for run in filterfalse(is_decoder_cell, all_cells):
+        common = common & mark_answered(run, reference, metrics)
 
-    def order(cell: Any) -> tuple[bool, int, str]:
-        """Return the key that sorts the cells: runs of other systems, then by their number of queries, then by name."""
-        return is_decoder_cell(cell), -int(is_answered[id(cell)].sum()), cell.label
+    def is_selected(cell: Any) -> bool:
+        """Return True if a cell lacks none of the common queries, or has to be compared."""
+        is_wanted = cell is reference or not is_decoder_cell(cell)
+        return is_wanted or not bool((common & ~mark_answered(cell, reference, metrics)).any())
 
-    selected = set()
-    for cell in sorted(all_cells, key=order):
-        remaining = common & is_answered[id(cell)]
-        is_run = not is_decoder_cell(cell)
-        if cell is reference or is_run or remaining.sum() >= n_needed:
-            selected.add(id(cell))
-            common = remaining
-            # With a run, its queries are all that there is.
-            n_needed = min_share * int(common.sum()) if is_run else n_needed
-    return [cell for cell in all_cells if id(cell) in selected]
+    return list(filter(is_selected, all_cells))
 
 
 def align_on_common_queries(
-    points: Iterable[Any], metrics: Sequence[str], k: int, *, min_share: float = 0.0, reference: Any = None
+    points: Iterable[Any], metrics: Sequence[str], k: int, *, drops_scarce: bool = False, reference: Any = None
 ) -> AlignedCells:
     """Restrict the cells at k to the queries for which every cell has every metric.
 
     A cell is one decoder's metrics, query by query, at one k. Comparisons are paired, so every mean must be over the
     same queries. points: cells of a sweep, or objects with their k, label, queries, values and decoder. A decoder given
-    twice with equal values counts once; one without a value on any query is left out. So are those with fewest values,
-    until all have them on `min_share` of the queries of `reference`, a cell, or of the one that has most. Raises
+    twice with equal values counts once; one without a value on any query is left out. drops_scarce: so are those that
+    lack one of the queries of `reference`, a cell, or of the one that has most (see `select_answering`). Raises
     ParamError or DataError: no cell at this k, a metric that was not measured, several splits, one decoder with
     different values, different judgements, no common query.
     """
@@ -197,10 +185,10 @@ def align_on_common_queries(
     metric_names = " and ".join(dict.fromkeys(metrics))
     if not compared:
         raise DataError(f"no point has {metric_names} at k = {k} on any query")
-    if min_share:
+    if drops_scarce:
         if reference is None:
             reference = max(compared, key=lambda cell: is_defined[cell.label].sum())
-        answering = select_answering(compared, reference, metrics, min_share)
+        answering = select_answering(compared, reference, metrics)
         left_out += filterfalse(answering.__contains__, compared)
         compared = answering
     query_orders = {cell.queries for cell in compared}

@@ -394,11 +394,11 @@ class Family:
 
 
 class _LacksAnswersError(DataError):
-    """The settings all answer too few of the split's queries to be compared."""
+    """Each setting lacks a metric on some of the split's queries, so that none can be compared."""
 
     def __init__(self, objective: Objective, base: Cell) -> None:
         metric_titles = " and ".join(map(title_of, objective.metrics))
-        super().__init__(f"no setting has {metric_titles} on enough of the queries of {base.split} to be compared")
+        super().__init__(f"no setting has {metric_titles} on every query of {base.split}, so none can be compared")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -544,7 +544,7 @@ class _Study:
             [*points, *curves], baseline=base, metric=RELEVANT, objective=DIVERSE, k=k, model_judged=model_points
         )
         decision = estimates.decide(objective.share, with_next_level=False)
-        # A family whose settings all answer too few queries is left out, and the decision names them.
+        # A family whose settings all lack a metric on some queries is left out, and the decision names them.
         answering = [any(map(family.has_option, decision.options)) for family in families]
         families, tried_cells = list(compress(families, answering)), list(compress(tried_cells, answering))
         if not families:
@@ -775,7 +775,7 @@ def _list_bets(estimates: OptionEstimates, share: float) -> list[Decoder]:
 
 
 def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int) -> StageChoice:
-    """Choose the best of the measured settings that answer enough queries.
+    """Choose the best of the measured settings that have the metrics on every query.
 
     Return it, the choice with its reason, and details for its `Candidate`. Raises DataError if none does.
     """

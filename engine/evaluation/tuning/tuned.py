@@ -204,7 +204,7 @@ class Tuned(OneLine):
                 f"Stability: {percent(self.stability)} of {N_DRAWS} bootstrap samples choose {same_choice}."
             )
         if self.left_out:
-            sentences.append(f"Left out, as they answer too few queries: {', '.join(self.left_out)}.")
+            sentences.append(f"Left out, as they lack a metric on some queries: {', '.join(self.left_out)}.")
         return (*sentences, f"{status_text}: {self.outcome}")
 
     @property

@@ -239,19 +239,19 @@ def test_one_query_has_no_bands():
     assert (point.x_low, point.x_high, point.y_low, point.y_high) == (None,) * 4
 
 
-def test_means_are_over_queries_that_all_points_have():
-    undefined_from = np.where(np.arange(20) < np.array([[19], [17], [0]]), 0.0, np.nan)
+def test_means_are_over_the_queries_of_the_baseline_and_who_lacks_one_is_left_out():
+    undefined_from = np.where(np.arange(20) < np.array([[19], [0]]), 0.0, np.nan)
     recalls = {"recall": np.linspace(0, 1, 20)}
     base = cell("top_k", {"recall": recalls["recall"][::-1], "ilad": 0.2 + undefined_from[0]})
-    enough = cell("mmr", recalls | {"ilad": 0.6 + undefined_from[0][::-1]})
-    scarce = cell("ssd", recalls | {"ilad": 0.9 + undefined_from[1]})
-    none = cell("vrsd", recalls | {"ilad": undefined_from[2]})
+    enough = cell("mmr", recalls | {"ilad": np.full(20, 0.6)})
+    scarce = cell("ssd", recalls | {"ilad": 0.9 + undefined_from[0][::-1]})
+    none = cell("vrsd", recalls | {"ilad": undefined_from[1]})
     curves = frontier(iter([base, enough, scarce, none, cell("mmr", enough.values, k=5)]))
     assert (curves.k, curves.x, curves.y) == (10, "ilad", "recall")
-    assert (curves.queries, curves.asked, curves.left_out) == (18, 20, ("VRSD", "SSD · λ 0.8"))
+    assert (curves.queries, curves.asked, curves.left_out) == (19, 20, ("VRSD", "SSD · λ 0.8"))
     assert {p.name: (p.x, p.y) for p in curves.points} == {
-        "Top-k": (pytest.approx(0.2), pytest.approx(0.5)),
-        "MMR · λ 0.8": (pytest.approx(0.6), pytest.approx(0.5)),
+        "Top-k": (pytest.approx(0.2), pytest.approx(10 / 19)),
+        "MMR · λ 0.8": (pytest.approx(0.6), pytest.approx(9 / 19)),
     }
 
 
