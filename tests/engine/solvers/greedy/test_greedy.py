@@ -44,9 +44,9 @@ def route(request, monkeypatch):
 def test_every_route_gives_the_oracles_picks(name, family, route, seeds):
     decided = 0
     for seed in seeds:
-        rows, queries = problem(family, seed, n=70, d=12, batch=2)
+        rows, queries = problem(family, seed, n=50, d=12, batch=2)
         for params in ({}, {"relevance_weight": 0.4}, {"relevance_weight": 0.3, "window": 4}):
-            answer = engine.select(name, rows, queries, k=20, **params)
+            answer = engine.select(name, rows, queries, k=14, **params)
             for b, query in enumerate(queries):
                 given = {"relevance_weight": 0.8, **params}
                 decided += check_picks(name, rows, query, answer.index[b].tolist(), **given)
@@ -58,7 +58,7 @@ def test_every_route_gives_the_oracles_picks(name, family, route, seeds):
     ("name", "family", "route"), every_other(NAMES, FAMILIES, ROUTES.values()), indirect=["route"], ids=str
 )
 def test_a_grid_is_its_settings_one_at_a_time(name, family, route):
-    rows, queries = problem(family, 3, n=120, d=10, batch=4)
+    rows, queries = problem(family, 3, n=80, d=10, batch=2)
     grid = [*WEIGHTS, {"relevance_weight": 0.3, "window": 2}, {}, WEIGHTS[0]]
     together = engine.select_grid(name, rows, queries, k=15, grid=grid)
     assert len(together) == len(grid)
