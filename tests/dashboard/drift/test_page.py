@@ -60,10 +60,12 @@ def shown(outcomes):
 
 
 def looking_at(app, view):
+    ended = [job for _, job in _MAPS.items() if not job.running]
     pages.pick(app, "View", view)
-    for _, job in _MAPS.items():  # it is given up after two seconds, which a busy machine may need
+    begun = [job for _, job in _MAPS.items() if job not in ended]
+    for job in begun:  # it is given up after two seconds, which a busy machine may need
         job.join(pages.PATIENCE)
-    return pages.run(app)
+    return pages.run(app) if begun else app
 
 
 def status(app):
