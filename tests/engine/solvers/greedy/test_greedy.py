@@ -22,7 +22,13 @@ each = pytest.mark.parametrize("name", NAMES)
 each_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-SMALL = {"GRAM_MIN_PROBLEMS": 1000, "SINGLE_POOL_SIZE": 0, "POOL_SIZE_RANGE": (3, 3), "SUM_POOL_SIZE": 3}
+SMALL = {
+    "GRAM_MIN_PROBLEMS": 1000,
+    "SMALL_GRAM_PRODUCTS": 0,
+    "SINGLE_POOL_SIZE": 0,
+    "POOL_SIZE_RANGE": (3, 3),
+    "SUM_POOL_SIZE": 3,
+}
 ROUTES = {
     "all inner products": {"GRAM_MIN_PROBLEMS": 1},
     "pools": SMALL,
