@@ -265,7 +265,8 @@ def test_dpp_puts_what_adds_nothing_last_though_every_relevance_is_negative():
 def test_a_pick_that_is_noise_with_more_picks_before_it_bounds_nothing(monkeypatch):
     """The third row is new beside the second alone, and noise beside the first two; 300 more lie just under a bound
     that would take it for new."""
-    monkeypatch.setattr(certified, "SINGLE_POOL_SIZE", 0)
+    for size in ("SMALL_GRAM_PRODUCTS", "SINGLE_POOL_SIZE"):
+        monkeypatch.setattr(certified, size, 0)
     axes, rng, weight = np.eye(16), np.random.default_rng(0), 0.99
     query = axes[0] + 0.9 * axes[1] + 0.1 * axes[2] + 0.1 * axes[3]
     rows = [axes[0], axes[1], axes[1] + 9e-6 * (axes[0] + 0.1 * axes[2]), axes[2]]

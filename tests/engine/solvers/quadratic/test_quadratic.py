@@ -155,8 +155,9 @@ def test_pools_of_max_sum_change_nothing(monkeypatch):
                 return [*(engine.select(stage, rows, q, k=k, pool=m) for q, m in asked), stage.select(other, k)]
 
             plain = answers()
+            sizes = {"GRAM_MIN_PROBLEMS": 1000, "SMALL_GRAM_PRODUCTS": 0, "SINGLE_POOL_SIZE": 0, "SUM_POOL_SIZE": 20}
             with monkeypatch.context() as patch:
-                for size, value in {"GRAM_MIN_PROBLEMS": 1000, "SINGLE_POOL_SIZE": 0, "SUM_POOL_SIZE": 20}.items():
+                for size, value in sizes.items():
                     patch.setattr(f"engine.solvers.greedy.certified.{size}", value)
                 for dense, pooled in zip(plain, answers(), strict=True):
                     assert torch.equal(dense.index, pooled.index) and torch.equal(dense.gain, pooled.gain)
