@@ -137,8 +137,8 @@ def _candidates(rows, query):
     return Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
 
 
-LOSSY_DECODERS = [d for d in DECODERS if d[0] != "facility_location"][:8] + DECODERS[13:16]
-DEEP_LOSSY_DECODERS = [d for d in LOSSY_DECODERS if d[1].get("relevance_weight") == 0.8 or d in DECODERS[4:6]]
+LOSSY_DECODERS = [*DECODERS[:8], *DECODERS[13:16]]
+DEEP_LOSSY_DECODERS = [DECODERS[2], *DECODERS[4:7]]
 
 
 @pytest.mark.parametrize(("name", "params"), deepen(LOSSY_DECODERS, DEEP_LOSSY_DECODERS))
