@@ -19,13 +19,13 @@ from support.cli import run
 from support.draws import deepen
 from support.judged_sets import DATA, SETS
 
-K, POINTS, N_QUERIES, SPLIT = 5, 2, 150, "dev"
+K, POINTS, SPLIT = 5, 2, "dev"
 
 
-def write_sample(folder, name, split):
+def write_sample(folder, name, split, n_queries):
     """Write a data set with a sample of a split's queries, judged on the split SPLIT; return its path."""
     dataset = engine.load_dataset(name)
-    corpus, queries = dataset.corpus, dataset.judged(split).sample(N_QUERIES)
+    corpus, queries = dataset.corpus, dataset.judged(split).sample(n_queries)
     documents = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
     corpus_rows = [{"_id": doc_id, "title": title, "text": text} for doc_id, title, text in documents]
     query_rows = [{"_id": query_id, "text": text} for query_id, text in zip(queries.ids, queries.texts, strict=True)]
@@ -62,14 +62,14 @@ def decide_on_the_page(path):
     return engine.decide([*job.result, *sweeps.load_stored_curves(sweep)], k=K).as_json()
 
 
-JUDGED = [("toollens", "dev"), ("ultratool-en", "test")]
+MANY = [("numpy-api", "dev", 150), ("toollens", "dev", 150), ("ultratool-en", "test", 150)]
 
 
-@pytest.mark.parametrize("name,split", deepen([("numpy-api", "dev"), *JUDGED], JUDGED))
-def test_everybody_gives_one_answer(name, split, tmp_path):
+@pytest.mark.parametrize("name,split,n_queries", deepen([("numpy-api", "dev", 60), *MANY], MANY))
+def test_everybody_gives_one_answer(name, split, n_queries, tmp_path):
     if name != "numpy-api" and name not in SETS:
         pytest.skip("the judged sets are not on this machine (set FRONTIER_DATA)")
-    path = write_sample(tmp_path / "data", name if name == "numpy-api" else str(DATA / name), split)
+    path = write_sample(tmp_path / "data", name if name == "numpy-api" else str(DATA / name), split, n_queries)
     tune_store, sweep_store, report = (str(tmp_path / file) for file in ("tune.db", "sweep.db", "report.html"))
     question = ("--corpus", path, "-k", str(K), "--points", str(POINTS))
     chosen = decide_by_choose(path, tune_store)

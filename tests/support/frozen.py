@@ -89,7 +89,7 @@ def list_command_flags(command, path=()):
 def list_strings():
     """Collect every string literal of the source."""
     files = [file for folder in ("engine", "dashboard") for file in (ROOT / folder).rglob("*.py")]
-    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+    trees = (ast.parse(file.read_text(encoding="utf-8")) for file in files)
     return {node.value for tree in trees for node in ast.walk(tree)
             if isinstance(node, ast.Constant) and isinstance(node.value, str)}  # fmt: skip
 
@@ -137,20 +137,33 @@ CLICKED = ("tune.start", "train.open.", "drift.simulate.start", "tradeoff.start"
 """Buttons that show more."""
 
 
+def _list_ended_jobs(app):
+    """List the session's jobs that have ended: what is drawn next shows their results."""
+    return [job for job in pages.jobs_of(app).values() if not job.running]
+
+
+def _finish_new_jobs(app, ended_before=()):
+    """Return the page as it is drawn after its jobs; it is drawn anew for those that had not ended before it was."""
+    has_new = any(job not in ended_before for job in pages.jobs_of(app).values())
+    return pages.finish_jobs(app) if has_new else app
+
+
 def page_keys(name):
     """Return the keys of a page's widgets, in all its views and dialogs."""
     widget_keys, seen = set(), set()
     for session in LOOKS[name]:
-        app = pages.finish_jobs(page(name, **session))
+        app = _finish_new_jobs(page(name, **session))
         for button in [b.key for b in app.button if str(b.key).startswith(CLICKED) and not b.disabled]:
             widget_keys |= keys_of(app)
-            pages.finish_jobs(pages.press(app, button))
+            old_jobs = _list_ended_jobs(app)
+            _finish_new_jobs(pages.press(app, button), old_jobs)
         widget_keys |= keys_of(app)
         for key, options, first in [(group.key, tuple(group.options), group.value) for group in app.segmented_control]:
             for option in () if (key, options) in seen else (*options, first):
                 group = next((g for g in app.segmented_control if g.key == key), None)
-                if group is not None and option != "Worked example":
-                    widget_keys |= keys_of(pages.finish_jobs(group.set_value(option).run()))
+                if group is not None and option not in ("Worked example", group.value):
+                    old_jobs = _list_ended_jobs(app)
+                    widget_keys |= keys_of(_finish_new_jobs(group.set_value(option).run(), old_jobs))
             seen.add((key, options))
     for dialog in (LINK, EXPORT, VIEWS) if name == "explore" else ():
         widget_keys |= keys_of(pages.choose_from_menu(page(name), dialog))

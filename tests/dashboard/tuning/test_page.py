@@ -121,7 +121,7 @@ def test_fixed_parameters_start_as_explore_has_them():
     "free,fixed,key",
     [
         (["l1"], {"scale": "support"}, "explore.nnn.l1.support"),
-        (["l1"], {"scale": "relative"}, "explore.nnn.l1.relative"),
+        pytest.param(["l1"], {"scale": "relative"}, "explore.nnn.l1.relative", marks=pytest.mark.deep),
         (["l1", "l2"], {}, "explore.nnn.l1"),
     ],
 )

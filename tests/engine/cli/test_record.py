@@ -30,7 +30,7 @@ def test_a_service_is_recorded_and_its_decoder_is_found(demo, tmp_path):
         text = run("record", "--url", url, "--split", "test", "-k", "5", "--out", str(out))
     assert "asking 127.0.0.1 158 queries" in text and "158 lists with 790 documents" in text
     assert len(requests) == 158 and len(json.loads(out.read_text())) == 158
-    found = json.loads(run("identify", "--run", str(out), "--select", "mmr", "--select", "dpp", "--json"))
+    found = json.loads(run("identify", "--run", str(out), "--select", "mmr", "--select", "top_k", "--json"))
     assert found["sure"] and found["best"]["label"] == "MMR on dense vectors"
     assert found["best"]["interval"][0] <= 0.3 <= found["best"]["interval"][1]
 

@@ -1,6 +1,7 @@
 """Claims on readers: marked until an endpoint is named, measured with one, and not lost by a run without it."""
 
 import json
+from dataclasses import replace
 from html import escape
 
 import pytest
@@ -52,7 +53,9 @@ def test_without_an_endpoint_a_readers_claim_is_marked_and_says_how_it_is_measur
     assert dict(facts(row))["Verdict"] == "needs an endpoint" and "Evidence" not in dict(facts(row))
     shipped = {shipped_row.claim.id: shipped_row for shipped_row in run.load_shipped().rows}
     assert shipped[name].ruling == row.ruling
-    page = build_page(run.load_shipped())
+    report = run.load_shipped()
+    unmeasured = [shipped_row for shipped_row in report.rows if shipped_row.short == row.short]
+    page = build_page(replace(report, rows=unmeasured))
     assert "needs an endpoint 2" in page and f"<strong>needs an endpoint</strong> {escape(row.claim.sentence)}" in page
 
 

@@ -6,6 +6,7 @@ import pytest
 import engine
 from engine import DataError, ParamError
 from engine.identification.verdict import NEW_EMBEDDINGS, SORTED_LISTS
+from support.draws import deep, deepen
 from support.identified_runs import (
     N_LISTED,
     decode_run,
@@ -44,7 +45,7 @@ def check_found(identification, name, window, weight, depth):
 @pytest.mark.parametrize(
     "list_rows, window, weight, depth, sentence",
     [
-        (list_langchain, None, 0.5, 20, "lambda_mult=0.5, fetch_k=20"),
+        pytest.param(list_langchain, None, 0.5, 20, "lambda_mult=0.5, fetch_k=20", marks=deep),
         (list_langchain, None, 0.3, 30, "If you set lambda_mult or mmr_threshold to 0.7, your store inverts it"),
         (list_llama_index, 1, 0.6, 20, "LlamaIndex (mmr_threshold=0.6, 20 candidates)"),
         (list_langchain, None, 0.7, 10, "The pool is 10: if you set fetch_k to another number, it was not passed on"),
@@ -71,21 +72,30 @@ def test_lists_that_were_sorted_again_are_said_to_be_so(world):
     assert SORTED_LISTS in identification.sentences and NEW_EMBEDDINGS not in identification.sentences
 
 
+ALIKE_DECODERS = [
+    ("max_sum", {"relevance_weight": 0.6, "polish": False}, 40),
+    ("max_sum", {"relevance_weight": 0.4, "polish": False}, 40),
+    ("facility_location", {"relevance_weight": 0.7}, 30),
+]
+"""Those that differ from another one by a weight or a depth."""
+
+
 @pytest.mark.parametrize(
     "name, params, depth",
-    [
-        ("mmr", {"relevance_weight": 0.6, "window": 2}, 50),
-        ("mmr", {"relevance_weight": 0.7}, None),
-        ("dpp", {"relevance_weight": 0.7}, 40),
-        ("ssd", {"relevance_weight": 0.5, "window": 1}, 30),
-        ("max_sum", {"relevance_weight": 0.6}, 40),
-        ("max_sum", {"relevance_weight": 0.6, "polish": False}, 40),
-        ("max_sum", {"relevance_weight": 0.4, "polish": False}, 40),
-        ("max_sum", {"relevance_weight": 0.7, "polish": False}, None),
-        ("facility_location", {"relevance_weight": 0.7}, 30),
-        ("facility_location", {"relevance_weight": 0.7}, None),
-        ("top_k", {}, None),
-    ],
+    deepen(
+        [
+            ("mmr", {"relevance_weight": 0.6, "window": 2}, 50),
+            ("mmr", {"relevance_weight": 0.7}, None),
+            ("dpp", {"relevance_weight": 0.7}, 40),
+            ("ssd", {"relevance_weight": 0.5, "window": 1}, 30),
+            ("max_sum", {"relevance_weight": 0.6}, 40),
+            ("max_sum", {"relevance_weight": 0.7, "polish": False}, None),
+            ("facility_location", {"relevance_weight": 0.7}, None),
+            ("top_k", {}, None),
+            *ALIKE_DECODERS,
+        ],
+        ALIKE_DECODERS,
+    ),
 )
 def test_decoders_of_ours_are_found_by_their_lists(world, name, params, depth):
     run = decode_run(*world, engine.Decoder(engine.make(name, **params), depth=depth))
@@ -168,7 +178,7 @@ def list_other_vectors(space, queries, rng):
     return list_langchain(space, queries, 0.5, 20, rows=(rows / np.linalg.norm(rows, axis=1, keepdims=True)))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", deepen(range(3), (1, 2)))
 def test_a_little_recency_in_relevance_is_not_called_top_k(world, seed):
     space, queries = world
     bonus = 0.03 * np.exp(-np.random.default_rng(seed).exponential(size=300))[:, None]

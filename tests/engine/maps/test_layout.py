@@ -16,6 +16,7 @@ from support.parameters import invalid_values
 from support.rankings import space_of
 
 GROUPS = 6
+N_DOCS, N_MAPPED = 240, 120
 each_method = pytest.mark.parametrize("method", ["tsne", "pca"])
 
 
@@ -35,7 +36,7 @@ def group_on(made, points, group):
 @pytest.fixture(scope="module")
 def groups():
     """(space, group of each document, t-SNE map)."""
-    rows, group = clustered(600)
+    rows, group = clustered(N_DOCS)
     space = space_of(rows)
     return space, group, engine.layout(space, cache=False)
 
@@ -44,8 +45,8 @@ def test_the_same_embeddings_and_seed_give_the_same_map(groups):
     space, _, first = groups
     again = engine.layout(space_of(space.vectors.clone()), cache=False)
     assert again == first and again.points.tobytes() == first.points.tobytes()
-    assert first.points.dtype == np.float32 and first.points.shape == (600, 2)
-    assert engine.layout(space, seed=1, cache=False) != first
+    assert first.points.dtype == np.float32 and first.points.shape == (N_DOCS, 2)
+    assert engine.layout(space, seed=1, cache=False).points.tobytes() != first.points.tobytes()
     assert not first.sampled and first.perplexity == first.asked == 30
 
 
@@ -80,7 +81,7 @@ def test_a_new_vector_falls_in_its_group_and_moves_nothing(groups):
 def test_a_vector_of_the_corpus_falls_on_its_document(groups, method):
     space = groups[0]
     made = engine.layout(space, method, cache=False)
-    for scale in (1, 3.7, torch.linspace(0.5, 4, 600).unsqueeze(1)):
+    for scale in (1, 3.7, torch.linspace(0.5, 4, N_DOCS).unsqueeze(1)):
         np.testing.assert_allclose(layout.place(made, space, space.vectors * scale), made.points, rtol=0, atol=1e-6)
     rounded = space.vectors.double() * (1 + 1e-7 * torch.randn(space.vectors.shape, dtype=torch.float64))
     np.testing.assert_allclose(layout.place(made, space, rounded), made.points, rtol=0, atol=1e-5)
@@ -89,18 +90,18 @@ def test_a_vector_of_the_corpus_falls_on_its_document(groups, method):
 @each_method
 def test_a_sample_leaves_every_document_placeable(groups, method):
     space, group, _ = groups
-    made = engine.layout(space, method, most=200, cache=False)
-    assert made.sampled and len(made) == 200 and made.of == 600
+    made = engine.layout(space, method, most=N_MAPPED, cache=False)
+    assert made.sampled and len(made) == N_MAPPED and made.of == N_DOCS
     assert (np.diff(made.rows) > 0).all() and made.rows.dtype == np.int64
-    everywhere = layout.find_positions(made, space, range(600))
-    assert everywhere.shape == (600, 2) and np.isfinite(everywhere).all()
+    everywhere = layout.find_positions(made, space, range(N_DOCS))
+    assert everywhere.shape == (N_DOCS, 2) and np.isfinite(everywhere).all()
     assert everywhere[made.rows].tobytes() == made.points.tobytes()
     if method == "tsne":
         assert (group_on(made, everywhere, group[made.rows]) == group).mean() > 0.95
-    some = [599, 3, 3, int(made.rows[0])]
+    some = [N_DOCS - 1, 3, 3, int(made.rows[0])]
     assert layout.find_positions(made, space, some).tobytes() == everywhere[some].tobytes()
     assert layout.find_positions(made, space, []).shape == (0, 2)
-    assert list(engine.layout(space, method, most=200, seed=1, cache=False).rows) != list(made.rows)
+    assert list(engine.layout(space, method, most=N_MAPPED, seed=1, cache=False).rows) != list(made.rows)
 
 
 DRAW = np.random.default_rng(3)
@@ -236,11 +237,11 @@ def test_errors_name_the_argument_the_range_and_the_value(groups):
             with pytest.raises(engine.ParamError) as error:
                 engine.layout(space, **{param.name: bad})
             assert all(part in str(error.value) for part in (param.name, param.domain, repr(bad)))
-    for bad in (-1, 600, 1.5, True):
-        with pytest.raises(engine.ParamError, match=r"row must be a whole number in \[0, 599\]"):
+    for bad in (-1, N_DOCS, 1.5, True):
+        with pytest.raises(engine.ParamError, match=rf"row must be a whole number in \[0, {N_DOCS - 1}\]"):
             layout.find_neighbours(space, bad)
-    for bad in ([-1], [600], [0.5], [[1]]):
-        with pytest.raises(engine.DataError, match=r"rows must be whole numbers in \[0, 599\]"):
+    for bad in ([-1], [N_DOCS], [0.5], [[1]]):
+        with pytest.raises(engine.DataError, match=rf"rows must be whole numbers in \[0, {N_DOCS - 1}\]"):
             layout.find_positions(made, space, bad)
     with pytest.raises(engine.ParamError, match="count must be"):
         layout.find_neighbours(space, 0, 0)
@@ -250,7 +251,7 @@ def test_errors_name_the_argument_the_range_and_the_value(groups):
         layout.place(made, space, [1.0, 2.0, 3.0])
     with pytest.raises(engine.DataError, match="vectors must be finite"):
         layout.place(made, space, [float("nan")] * 24)
-    other = space_of(clustered(600, seed=4)[0])
+    other = space_of(clustered(N_DOCS, seed=4)[0])
     for call in (layout.place, layout.find_positions, layout.measure_fidelity):
         with pytest.raises(engine.DataError, match="other embeddings"):
             call(made, other, other.vectors[:1])

@@ -26,7 +26,7 @@ for name, weight in json.loads(sys.argv[1]):
     decoder = engine.Decoder(engine.make(name, relevance_weight=weight))
     if sys.argv[2] == "warm":
         decoder.select.warm()
-    for seed, count in ((0, 40), (1, 400)):
+    for seed, count in ((0, 40), (1, 150)):
         rng = np.random.default_rng(seed)
         vectors = rng.normal(size=(count, 24))
         vectors[count // 2:] = vectors[rng.integers(0, 9, count - count // 2)]

@@ -45,7 +45,7 @@ def test_sets_are_those_of_supports_solved_one_by_one(judged):
             assert found.cells[b, at] == (not lost and support(space, point, l1, l2) == wanted)
         for at, l2 in enumerate(found.l2):
             # A fine sweep of λ₁ sees no set that the path does not have.
-            seen = any(support(space, point, l1, l2) == wanted for l1 in np.geomspace(1e-3, scores.max(), 40))
+            seen = any(support(space, point, l1, l2) == wanted for l1 in np.geomspace(1e-3, scores.max(), 20))
             assert not (seen and not lost) or found.paths[b, at]
             assert not (lost and found.paths[b].any())
     assert found.sizes.tolist() == [len(own) + (b == 29) for b, own in enumerate(picks)]

@@ -24,6 +24,7 @@ from engine.evaluation.tuning.tuned import compare_on_dev
 from engine.params import sweep_values
 from engine.stages import spec_of
 from support.bounds import bound_kept_share
+from support.draws import every_other
 from support.instances import clustered_rows, unit
 from support.points import interval, p_value
 from support.rankings import queries_of, space_of
@@ -186,8 +187,7 @@ def test_stability_of_grid_choice(data):
     assert f"Stability: {study.stability:.0%} of 200 bootstrap samples choose this setting." in study.sentences
 
 
-@pytest.mark.parametrize("values", ["grid", "all"])
-@pytest.mark.parametrize("share", [0.6, 0.9, 0.97, 1.0])
+@pytest.mark.parametrize(("share", "values"), every_other((0.6, 0.9, 0.97, 1.0), ("grid", "all")))
 def test_most_diversity_within_a_budget_is_what_decide_takes(data, share, values):
     study = tune("mmr", *data, objective=Objective("diverse", share=share), k=5, resamples=200, values=values)
     expected = decide_alone(data, "dev", weights(), share, "mmr" if values == "all" else None)

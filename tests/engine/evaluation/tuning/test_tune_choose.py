@@ -18,6 +18,7 @@ from engine.evaluation.tuning.tuned import (
     suggest_next_step,
 )
 from support.bounds import bound_kept_share
+from support.draws import deepen
 from support.source_oracles import draw_sources, make_sourced_space
 from support.sweeps import toy
 
@@ -70,7 +71,7 @@ def test_choice_ignores_test_judgements(problem, objective):
     assert choice.winner.name in choice.sentences[0] and len(choice.table) == 5
 
 
-@pytest.mark.parametrize("share, winner", [(0.5, "mmr"), (0.75, "vrsd"), (0.9, "mmr")])
+@pytest.mark.parametrize("share, winner", deepen([(0.5, "mmr"), (0.75, "vrsd"), (0.9, "mmr")], [(0.5, "mmr")]))
 def test_sure_setting_of_all_decoders_is_taken_and_each_is_at_its_best(problem, share, winner):
     """Against `decide` over all settings."""
     expected = decide_alone(problem, share)
@@ -98,7 +99,9 @@ def test_sure_setting_of_all_decoders_is_taken_and_each_is_at_its_best(problem, 
         assert candidate.stability is candidate.interval is None and (candidate.curve is None) == (name != "mmr")
 
 
-@pytest.mark.parametrize("selector, share, n_queries, seed", [("mmr", 0.7, 320, 2), ("dpp", 0.6, 640, 1)])
+@pytest.mark.parametrize(
+    "selector, share, n_queries, seed", deepen([("mmr", 0.7, 320, 2), ("dpp", 0.6, 640, 1)], [("dpp", 0.6, 640, 1)])
+)
 def test_of_equal_settings_that_of_the_decision_is_taken(selector, share, n_queries, seed):
     """Neighbouring hundredths of λ can return the same sets for all queries: one of them is named everywhere."""
     space, queries, qrels = toy(batch=n_queries, seed=seed)

@@ -22,7 +22,13 @@ each = pytest.mark.parametrize("name", NAMES)
 each_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-SMALL = {"GRAM_MIN_PROBLEMS": 1000, "SINGLE_POOL_SIZE": 0, "POOL_SIZE_RANGE": (3, 3), "SUM_POOL_SIZE": 3}
+SMALL = {
+    "GRAM_MIN_PROBLEMS": 1000,
+    "SMALL_GRAM_PRODUCTS": 0,
+    "SINGLE_POOL_SIZE": 0,
+    "POOL_SIZE_RANGE": (3, 3),
+    "SUM_POOL_SIZE": 3,
+}
 ROUTES = {
     "all inner products": {"GRAM_MIN_PROBLEMS": 1},
     "pools": SMALL,
@@ -44,9 +50,9 @@ def route(request, monkeypatch):
 def test_every_route_gives_the_oracles_picks(name, family, route, seeds):
     decided = 0
     for seed in seeds:
-        rows, queries = problem(family, seed, n=70, d=12, batch=2)
+        rows, queries = problem(family, seed, n=50, d=12, batch=2)
         for params in ({}, {"relevance_weight": 0.4}, {"relevance_weight": 0.3, "window": 4}):
-            answer = engine.select(name, rows, queries, k=20, **params)
+            answer = engine.select(name, rows, queries, k=14, **params)
             for b, query in enumerate(queries):
                 given = {"relevance_weight": 0.8, **params}
                 decided += check_picks(name, rows, query, answer.index[b].tolist(), **given)
@@ -58,7 +64,7 @@ def test_every_route_gives_the_oracles_picks(name, family, route, seeds):
     ("name", "family", "route"), every_other(NAMES, FAMILIES, ROUTES.values()), indirect=["route"], ids=str
 )
 def test_a_grid_is_its_settings_one_at_a_time(name, family, route):
-    rows, queries = problem(family, 3, n=120, d=10, batch=4)
+    rows, queries = problem(family, 3, n=80, d=10, batch=2)
     grid = [*WEIGHTS, {"relevance_weight": 0.3, "window": 2}, {}, WEIGHTS[0]]
     together = engine.select_grid(name, rows, queries, k=15, grid=grid)
     assert len(together) == len(grid)
@@ -259,7 +265,8 @@ def test_dpp_puts_what_adds_nothing_last_though_every_relevance_is_negative():
 def test_a_pick_that_is_noise_with_more_picks_before_it_bounds_nothing(monkeypatch):
     """The third row is new beside the second alone, and noise beside the first two; 300 more lie just under a bound
     that would take it for new."""
-    monkeypatch.setattr(certified, "SINGLE_POOL_SIZE", 0)
+    for size in ("SMALL_GRAM_PRODUCTS", "SINGLE_POOL_SIZE"):
+        monkeypatch.setattr(certified, size, 0)
     axes, rng, weight = np.eye(16), np.random.default_rng(0), 0.99
     query = axes[0] + 0.9 * axes[1] + 0.1 * axes[2] + 0.1 * axes[3]
     rows = [axes[0], axes[1], axes[1] + 9e-6 * (axes[0] + 0.1 * axes[2]), axes[2]]
