@@ -292,7 +292,8 @@ def shorten_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
     for sentence in list_headlines(decision):
         for option in (decision.sure, decision.bet):
             if option is not None:
-                sentence = sentence.replace(f": {option.name}.", ".").replace(f", {option.name},", "")
+                sentence = sentence.replace(f": {option.name}.", ".").replace(f": {option.name};", ";")
+                sentence = sentence.replace(f", {option.name},", "")
         sentences.append(sentence.removeprefix("You can be ").replace(" and be sure to", " and sure to"))
     sure = decision.sure
     if sure is not None and sure.is_denied:
