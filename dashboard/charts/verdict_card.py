@@ -182,8 +182,8 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
     for number in range(N_SQUARES):
         row, column = divmod(number, SQUARES_PER_ROW)
         square_left, square_top = SIDE_LEFT + pitch * column, top + 59 + pitch * row
-        # Once other queries were asked, the squares are still those of the queries that chose.
-        fill = (QUIET if confirmations else colour) if number < n_kept else FAINT
+        # A chance that other queries deny is still that of the queries that chose, in grey as on the page.
+        fill = (QUIET if option.is_denied else colour) if number < n_kept else FAINT
         _add_rect(svg, (square_left, square_left + pitch - 2, square_top, square_top + pitch - 2), fill)
     origin = f" on {decision.split}" if confirmations and decision.split else ""
     chance, sure_text = f"{n_kept} in {N_SQUARES}", format_sure_share(option)

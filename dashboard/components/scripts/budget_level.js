@@ -85,10 +85,11 @@ export function takeShapes(layout) {
 }
 
 // Widen a window, the ranges of both axes, until it holds a budget and its choices; return it as it is if it does.
-export function widenForBudget({ x, y }, level) {
+// share: of the window's size, the margin beyond what it must hold
+export function widenForBudget({ x, y }, level, share = WINDOW_MARGIN) {
   const choices = level.chosen().filter(Boolean);
   const widen = ([low, high], values) => {
-    const margin = (high - low) * WINDOW_MARGIN, [least, most] = [Math.min(low, ...values), Math.max(high, ...values)];
+    const margin = (high - low) * share, [least, most] = [Math.min(low, ...values), Math.max(high, ...values)];
     return [least < low ? least - margin : low, most > high ? most + margin : high];
   };
   return { x: widen(x, choices.map((option) => option.x)), y: widen(y, [level.value, ...choices.map((option) => option.y)]) };

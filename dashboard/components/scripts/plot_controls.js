@@ -25,6 +25,7 @@ ${LEVEL_STYLE}
 .frontier-scrub output { font-variant-numeric: tabular-nums; min-width: 15em; }
 `;
 const REPORT_PAUSE_MS = 200; // after the last change of the dot
+const BUDGET_MARGIN = 0.3; // share of a window that is added at once, as Plotly takes a third of a second for nine panels
 const EDGE = 0.04; // room around the dot, as a share of a range that is widened for it
 
 export class Controls {
@@ -116,7 +117,7 @@ export class Controls {
   widenForBudget() {
     const { div, layout, zoomedIn } = this.chart;
     if (zoomedIn !== undefined && zoomedIn === layout.uirevision) return false;
-    const visible = { x: div.layout.xaxis.range, y: div.layout.yaxis.range }, next = widenForBudget(visible, this.level);
+    const visible = { x: div.layout.xaxis.range, y: div.layout.yaxis.range }, next = widenForBudget(visible, this.level, BUDGET_MARGIN);
     if (isSameWindow(visible, next)) return false;
     this.chart.widen(next);
     return true;
