@@ -46,7 +46,7 @@ SIGNS = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}
 def headline(report: Report) -> str:
     """State the number of claims that hold, that do not, and that are open; the legend of the wall has all verdicts."""
     counts = report.counts()
-    outcomes = []
+    outcomes = list[str]()
     for words, verdicts in OUTCOMES.items():
         if n_claims := sum(counts[verdict] for verdict in verdicts):
             text = f"{n_claims:,} {words[n_claims != 1]}"
