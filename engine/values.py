@@ -487,18 +487,22 @@ class Notice:
         return (cls(remark, len(ids), ids[:5], hint, singular),) if ids else ()
 
     def __str__(self) -> str:
-        return self._write(self.hint)
+        example_ids = replace_surrogates(", ".join(map(repr, self.first)))
+        examples = f" (first: {example_ids})" if example_ids else ""
+        return self._count() + (f" ({self.hint})" if self.hint else "") + examples
 
     @property
     def finding(self) -> str:
-        """The notice without its hint, for a page, which has fields of its own."""
-        return self._write("")
+        """The notice without its hint, for a page, which has fields of its own; ids stand in it without quotes."""
+        if not self.first:
+            return self._count()
+        # Where all are named, there is none after the first ones.
+        lead = "first: " if self.count > len(self.first) else ""
+        return f"{self._count()} ({lead}{replace_surrogates(', '.join(self.first))})"
 
-    def _write(self, hint: str) -> str:
-        example_ids = replace_surrogates(", ".join(map(repr, self.first)))
-        examples = f" (first: {example_ids})" if example_ids else ""
-        finding = counted(self.count, self.singular or singular_remark(self.remark), self.remark)
-        return finding + (f" ({hint})" if hint else "") + examples
+    def _count(self) -> str:
+        """Return the count and its remark."""
+        return counted(self.count, self.singular or singular_remark(self.remark), self.remark)
 
 
 @dataclass(frozen=True, eq=False)

@@ -165,14 +165,3 @@ def trace_envelope(places: Iterable[Place], smaller_is_better: bool = False) -> 
             xs.append(x)
             ys.append(y)
     return (xs, ys) if smaller_is_better else (xs[::-1], ys[::-1])
-
-
-def convex_hull(places: Iterable[Place]) -> list[Place]:
-    """Return the corners of the convex hull of positions, in order."""
-    from scipy.spatial import ConvexHull
-
-    distinct = sorted(set(places))
-    if len(distinct) < 3:
-        return distinct
-    # Qhull's option QJ joggles: collinear positions have a hull too.
-    return [distinct[index] for index in ConvexHull(distinct, qhull_options="QJ").vertices]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.figure import apply_layout, escape, new_grid, read_column
@@ -20,6 +22,7 @@ from dashboard.charts.frontier import (
     build_mark,
     build_point_look,
     format_titles,
+    list_budgets,
 )
 from dashboard.charts.frontier_layout import Place
 from dashboard.charts.palette import GROUNDS, method_style, mix_with_ink
@@ -97,6 +100,8 @@ def plot_panels(chart: FrontierChart) -> Figure:
     revision = f"panels {chart.frontier.x} {chart.frontier.y} {chart.whole}"
     _title_axes(figure, chart, len(order), n_columns)
     meta = {"panels": list(order)} | build_controls(chart)
+    if "level" in meta and chart.estimates is not None:
+        meta["titles"] = _build_dragged_titles(chart, list(order))
     margin = {"l": 10, "r": 10, "t": TOP_PX, "b": 10}
     height = TOP_PX + 40 + PANEL_PX * n_rows - ROW_GAP_PX
     return apply_layout(figure, height=height, margin=margin, uirevision=revision, meta=meta)
@@ -179,13 +184,43 @@ def format_panel_title(method: str, option: Option | None, *, is_chosen: bool) -
 
     option: the best setting, None without estimates; is_chosen: True for the recommended decoder, in bold
     """
-    specs, style = methods(), method_style(method)
-    title = f"{style.sign} {escape(specs[method].title if method in specs else method)}"
+    title = escape(_name_panel(method))
     if option is not None:
-        certainty = "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
-        certainty = "too few judged" if option.is_left_out else certainty
-        title += f" {signed(100 * option.gain, 0)}%, {certainty}"
+        title += f" {_format_gain(option)}"
     return f"<b>{title}</b>" if is_chosen else title
+
+
+def _name_panel(method: str) -> str:
+    """Return the sign and the name of a panel's method, with which its title begins."""
+    specs = methods()
+    return f"{method_style(method).sign} {specs[method].title if method in specs else method}"
+
+
+def _format_gain(option: Option) -> str:
+    """Format the gain of a method's best setting and how sure it is that it keeps the budget, "+12%, sure"."""
+    certainty = "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
+    certainty = "too few judged" if option.is_left_out else certainty
+    return f"{signed(100 * option.gain, 0)}%, {certainty}"
+
+
+def _build_dragged_titles(chart: FrontierChart, names: Sequence[str]) -> dict[str, Any]:
+    """Build the panels' titles at every budget, so that they follow in the browser while it is dragged.
+
+    "names" has the beginning of each panel's title; for each budget "gains" has their ends, "" for none, and "settings"
+    the labels of the settings that they speak of, as numbers; names: the panels' methods
+    """
+    gains, settings, number_of = list[list[str]](), list[list[int | None]](), dict[str, int]()
+    for share in list_budgets():
+        # A setting is pinned at one budget alone.
+        is_set = chart.share is not None and math.isclose(share, chart.share)
+        best_options = find_best_options(replace(chart, share=share, pinned=chart.pinned if is_set else None))
+        options = list(map(best_options.get, names))
+        gains.append(["" if option is None else _format_gain(option) for option in options])
+        numbers = list[int | None]()
+        for option in options:
+            numbers.append(None if option is None else number_of.setdefault(option.label, len(number_of)))
+        settings.append(numbers)
+    return {"names": list(map(_name_panel, names)), "gains": gains, "settings": settings}
 
 
 def _colour_titles(figure: Figure, chart: FrontierChart, axes: Mapping[str, str]) -> None:

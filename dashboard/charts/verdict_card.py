@@ -23,7 +23,6 @@ from dashboard.charts.figure import TIMES
 from dashboard.charts.frontier import (
     CAP_PX,
     INK_SHARE,
-    MAX_CURVES,
     RING_PX,
     STRIP_OPACITY,
     STRIP_PX,
@@ -40,7 +39,7 @@ from dashboard.charts.frontier import (
     name_denied_role,
     widen,
 )
-from dashboard.charts.frontier_layout import Box, Place, convex_hull
+from dashboard.charts.frontier_layout import Box, Place
 from dashboard.charts.palette import GREY, SANS_FONTS, method_style, mix_with_ink
 from dashboard.charts.verdict_data import format_sure_share
 from engine.evaluation.decision import BET_CHANCE, Decision, Option, describe_outcome
@@ -78,8 +77,6 @@ MAX_COLOURED_DECODERS = 3
 LABEL_LINE_PX, LABEL_SPACE_PX, LEADER_SPACE_PX = 20, 8, 8
 """Height of a line of a name, and the least distances between two names and between the lines to them."""
 MAX_LABEL_LETTERS = 28
-ENVELOPE_OPACITY = 0.1
-"""Opacity of the area that many settings of a decoder take."""
 SAMPLE_PX = 6
 """Distance of the positions on a line that labels avoid."""
 N_CARD_TICKS = 5
@@ -185,8 +182,8 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
     for number in range(N_SQUARES):
         row, column = divmod(number, SQUARES_PER_ROW)
         square_left, square_top = SIDE_LEFT + pitch * column, top + 59 + pitch * row
-        # Once other queries were asked, the squares are still those of the queries that chose.
-        fill = (QUIET if confirmations else colour) if number < n_kept else FAINT
+        # A chance that other queries deny is still that of the queries that chose, in grey as on the page.
+        fill = (QUIET if option.is_denied else colour) if number < n_kept else FAINT
         _add_rect(svg, (square_left, square_left + pitch - 2, square_top, square_top + pitch - 2), fill)
     origin = f" on {decision.split}" if confirmations and decision.split else ""
     chance, sure_text = f"{n_kept} in {N_SQUARES}", format_sure_share(option)
@@ -486,9 +483,6 @@ class _CardFrontier:
         """Draw a decoder as lines, or as points if it has no line; note its name, or draw it in grey without one."""
         style, lines = method_style(group.points[0].point.method), build_lines(self.chart, group.curves)
         colour = style.light if is_named else GREY[False]
-        if is_named and len(group.curves) > MAX_CURVES:
-            outline = list(map(self.to_card, convex_hull(map(self.chart.locate, group.points))))
-            _add_polygon(self.plot, outline, colour, opacity=ENVELOPE_OPACITY)
         places, likely_places = list[Place](), list[Place]()
         # The chart counts time in powers of ten.
         scale = math.log10 if self.chart.frontier.x == TIME_AXIS else float
@@ -687,10 +681,9 @@ def _add_line(parent: Element, places: Sequence[Place], colour: str, width: floa
     SubElement(parent, "polyline", attributes)
 
 
-def _add_polygon(parent: Element, places: Sequence[Place], colour: str, opacity: float = 1.0) -> None:
+def _add_polygon(parent: Element, places: Sequence[Place], colour: str) -> None:
     """Add a filled polygon with corners in pixels."""
-    attributes = {"points": _join_places(places), "fill": colour}
-    SubElement(parent, "polygon", attributes | ({"fill-opacity": f"{opacity:g}"} if opacity < 1 else {}))
+    SubElement(parent, "polygon", {"points": _join_places(places), "fill": colour})
 
 
 def _add_rect(parent: Element, box: Box, colour: str, **look: str) -> None:

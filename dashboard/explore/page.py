@@ -234,6 +234,7 @@ def draw_tiles(
     data = tile_data.build_tiles(query_key(loaded, question), question.k, n_relevant, tiles, base=base, floor=floor)
     data["serial"] = st.session_state.get(SERIAL_KEY, 0)
     data["position"] = find_position(loaded)
+    data["touched"] = st.session_state.get(decoders.TOUCHED_KEY)
     # The browser writes it: otherwise each tried value would be an entry of its history.
     data["address"] = link.preview_address(loaded) if is_released else None
     data["hasWall"] = loaded.reach is None
@@ -304,6 +305,9 @@ def _commit_sliders(slider_params: Mapping[str, Mapping[str, tuple[str, Param]]]
     # Reports may arrive out of order: the number never falls.
     st.session_state[SERIAL_KEY] = max(int(message["serial"]), st.session_state.get(SERIAL_KEY, 0))
     for tile, values in message["values"].items():
+        # Of several decoders that one drag has moved, none is the one that the page speaks of.
+        if len(message["values"]) == 1 and tile in slider_params:
+            st.session_state[decoders.TOUCHED_KEY] = tile
         for param_name, value in values.items():
             if param_name in slider_params.get(tile, ()):
                 widget_key, param = slider_params[tile][param_name]

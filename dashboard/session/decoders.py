@@ -19,6 +19,8 @@ PARAM_PREFIX = "explore"
 DECODERS_KEY, POOL_KEY, K_KEY, VIEW_KEY = "decoders", "pool", "k", "view"
 PER_SOURCE_KEY, SOURCE_COLUMN_KEY = "per_source", "source_column"
 OWN_DOCUMENTS_KEY = "own_documents"
+TOUCHED_KEY = "explore.touched"
+"""Name of the decoder whose setting was last brought to Explore or moved there: the page's headline speaks of it."""
 """Session key of how queries that are documents of the corpus are treated."""
 SAME_TEXT, SAME_ID, KEEP_OWN = "same id and text", "same id", "keep"
 OWN_DOCUMENTS = Choice(
@@ -274,6 +276,7 @@ def apply_decoder(decoder: Decoder, k: int | None = None) -> None:
     put_decoder(decoder)
     name = decoder.select.spec.name
     st.session_state[DECODERS_KEY] = list(dict.fromkeys([*list_chosen(), name]))
+    st.session_state[TOUCHED_KEY] = name
     st.session_state[POOL_KEY] = decoder.depth
     st.session_state[PER_SOURCE_KEY] = decoder.per_source
     set_self_rule(decoder.without_self)

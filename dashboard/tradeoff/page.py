@@ -780,7 +780,8 @@ def _describe_openings(loaded: Loaded, decision: Decision, other_split: str) -> 
     n_tuned = confirmations.count_by_page(loaded, other_split).get(confirmations.TUNE_TITLE, 0)
     if not n_tuned or decision.confirm_split is not None:
         return ""
-    return f"{other_split} was opened before, on Tune, about {counted(n_tuned, 'choice')}."
+    times = {1: "once", 2: "twice"}.get(n_tuned, f"{n_tuned:,} times")
+    return f"{other_split[:1].upper()}{other_split[1:]} was used {times} before, on Tune."
 
 
 def _is_choice(opened: OpenSetting, decision: Decision | None) -> bool:

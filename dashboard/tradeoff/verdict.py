@@ -284,7 +284,7 @@ def _build_card(loaded: Loaded, chart: FrontierChart, decision: Decision, short_
 
 
 def shorten_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
-    """Return the verdict's first sentences without the settings' names, which a card has beside them.
+    """Return the verdict's first sentences without what a card has beside them: names, and what another split says.
 
     scope: of `describe_scope`, which the first one then begins with
     """
@@ -292,7 +292,8 @@ def shorten_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
     for sentence in list_headlines(decision):
         for option in (decision.sure, decision.bet):
             if option is not None:
-                sentence = sentence.replace(f": {option.name}.", ".").replace(f", {option.name},", "")
+                lead, name, _ = sentence.partition(f": {option.name}")
+                sentence = (f"{lead}." if name else sentence).replace(f", {option.name},", "")
         sentences.append(sentence.removeprefix("You can be ").replace(" and be sure to", " and sure to"))
     sure = decision.sure
     if sure is not None and sure.is_denied:

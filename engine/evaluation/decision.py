@@ -352,6 +352,8 @@ def _describe(decision: Decision) -> Iterator[str]:
     elif sure is not None:
         # What only agrees there must not look firmer than a bet that held.
         outcome = f"; {describe_outcome(sure, decision.confirm_split or '', is_brief=True)}" if sure.agrees else ""
+        if sure.confirmed:
+            outcome = f"; {sure.describe_confirmation(decision.confirm_split or '')}"
         yield f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}{outcome}."
     else:
         second_verb = "" if verb_of_setting == "is" else "is "

@@ -30,7 +30,8 @@ OUTLINED_VERDICTS = frozenset({HOLDS_WHERE_DECIDED})
 ROUND_VERDICTS = frozenset({Finding.REFUTED})
 """Short verdicts whose squares are discs, as another verdict has their colour."""
 OUTCOMES: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("holds in full or in part", "hold in full or in part"): (Finding.HOLDS, HOLDS_WHERE_DECIDED, Finding.PARTLY),
+    ("holds", "hold"): (Finding.HOLDS, HOLDS_WHERE_DECIDED),
+    ("partly", "partly"): (Finding.PARTLY,),
     ("does not hold", "do not hold"): (FAILS_HERE, Finding.REFUTED),
     (f"{Finding.UNDECIDED.value} or {Finding.UNTESTABLE.value}",) * 2: (
         Finding.UNDECIDED,
@@ -38,17 +39,22 @@ OUTCOMES: Mapping[tuple[str, str], tuple[str, ...]] = {
         Finding.NEEDS_ENDPOINT,
     ),
 }
-"""Outcome, as said of one claim and of several → its short verdicts; a sentence has room for three numbers."""
+"""Outcome, as said of one claim and of several → its short verdicts; a sentence has room for four numbers."""
 SIGNS = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}
 
 
 def headline(report: Report) -> str:
     """State the number of claims that hold, that do not, and that are open; the legend of the wall has all verdicts."""
     counts = report.counts()
-    outcomes = []
+    outcomes = list[str]()
     for words, verdicts in OUTCOMES.items():
         if n_claims := sum(counts[verdict] for verdict in verdicts):
-            outcomes.append(f"{n_claims:,} {words[n_claims != 1]}")
+            text = f"{n_claims:,} {words[n_claims != 1]}"
+            # What holds in part belongs to what holds.
+            if verdicts == (Finding.PARTLY,) and outcomes:
+                outcomes[-1] += f", {text}"
+            else:
+                outcomes.append(text)
     return f"{counted(len(report.rows), 'claim')}: {' · '.join(outcomes)}"
 
 

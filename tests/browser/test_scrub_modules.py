@@ -36,7 +36,7 @@ EXACT = PACKED | {
     "which": [0, 1, 2, 3],
     "why": "",
 }
-SCRIPTS = ["./parts.js", "./budget_level.js", "./hover_lines.js", "./panels.js"]
+SCRIPTS = ["./parts.js", "./budget_level.js", "./hover_lines.js", "./panels.js", "./map_overlay.js", "./verdict.js"]
 SAMPLED = PACKED | {"stops": [1, 2, 5, 6], "ends": None, "which": [0, 1, 2, 2], "why": "no path"}
 
 
@@ -391,6 +391,91 @@ def test_panels_stand_two_a_row_on_a_phone_and_as_the_server_has_them_elsewhere(
     assert [bool(axis["title"]["text"]) for axis in x] == [n >= count - 2 for n in range(count)]
     assert [note["text"] for note in narrow["annotations"][:-1]] == count * ["<b>◆ Facility location<br>+3%, sure</b>"]
     assert [note["y"] for note in narrow["annotations"][:-1]] == [axis["domain"][1] for axis in y]
+
+
+def test_panels_titles_follow_the_budget_and_what_is_of_another_one_is_hidden(run_js):
+    titles = {"names": ["◆ A", "● B"], "gains": [["+2%, sure", ""], ["+1%, 9 in 100", "+3%, sure"]]}
+    titles["settings"] = [[0, None], [0, 1]]
+    level = {"low": 90, "step": 5, "value": 95, "choices": [[0, None], [None, 1]]}
+    level["options"] = [{"method": "a"}, {"method": "b"}]
+    texts = """[...div.querySelectorAll('text')].map(text => [text.textContent, text.style.fontWeight])"""
+    hidden = """[...div.querySelectorAll('[style*=hidden]')].map(node => node.getAttribute('class'))"""
+    drawn = """<svg><g class="shapelayer"><path class="frame" data-index="0"/></g>
+        <g class="scatterlayer"><g class="trace best a"/><g class="trace best b"/></g>
+        <g class="annotation" data-index="0"><text>◆ A +1%</text></g>
+        <g class="annotation" data-index="1"><text><tspan class="line">● B</tspan><tspan class="line">+3%</tspan></text>
+        </g></svg>"""
+    result = run_js(
+        f"""(() => {{
+            const div = Object.assign(document.createElement('div'), {{ innerHTML: given.drawn }});
+            div.layout = {{ shapes: [{{ name: 'chosen' }}] }};
+            [...div.querySelectorAll('.trace')].forEach((node, i) => {{
+                node.__data__ = [{{ trace: {{ name: 'best setting', xaxis: i ? 'x2' : 'x' }} }}];
+            }});
+            const chart = {{ controls: {{ meta: {{ panels: ['a', 'b'] }} }} }};
+            return [95, 90, 95].map(value => {{
+                turnTitles(div, given.titles, {{ level: given.level, value, chart }});
+                return [{texts}, {hidden}];
+            }});
+        }})()""",
+        {"titles": titles, "level": level, "drawn": drawn},
+    )
+    assert result[0] == [[["◆ A +1%", ""], ["● B+3%", ""]], []], "what the page has drawn stays"
+    # Of a panel that has two lines each one keeps its place.
+    assert result[1] == [[["◆ A +2%, sure", "bold"], ["● B", ""]], ["frame", "trace best b"]]
+    assert result[2] == [[["◆ A +1%, 9 in 100", ""], ["● B+3%, sure", "bold"]], []]
+
+
+def test_pins_of_the_map_whose_short_names_would_be_alike_differ(run_js):
+    alike = [f"A refund for a damaged {thing} is paid when the return arrives." for thing in ("lamp", "chair", "table")]
+    names = [*alike, alike[0], "A short name", "Another long title of one document alone"]
+    labels = run_js("given.map(name => shortenApart(given).get(name))", names)
+    assert labels[:3] == ["…lamp is paid when th…", "…chair is paid when t…", "…table is paid when t…"]
+    assert labels[3:] == [labels[0], "A short name", "Another lo…ment alone"]
+    assert max(map(len, labels)) <= 22
+
+
+def test_a_confirmed_choice_keeps_the_colour_of_its_squares_and_its_sign_has_it_too(run_js):
+    option = {
+        "label": "a",
+        "sign": "◆",
+        "name": "A",
+        "facts": "+2%",
+        "interval": "",
+        "light": "#ff0000",
+        "dark": "#ff0000",
+    }
+    budget = {"sentences": [], "choices": [0, 0], "chances": [0.99, 0.5], "sureShares": ["at least 95%"] * 2}
+    answer = {"text": "Confirmed on test", "help": ""}
+    data = {"part": "choices", "budget": 90, "low": 90, "step": 5, "budgets": [budget], "options": [option]}
+    data |= {"metric": "Recall", "denial": "", "origin": " on dev", "dark": False}
+    data["confirmations"] = [answer | {"isDenied": False}, answer | {"isDenied": True}]
+    expression = """(async () => {
+        const view = mount(document.body);
+        view.update({ data: given });
+        const root = view.root, colourOf = (name, property) =>
+            [...root.querySelectorAll(name)].map(node => getComputedStyle(node)[property]);
+        const isPending = () => colourOf(".squares i:first-child", "backgroundColor")[0] === "rgba(0, 0, 0, 0)";
+        const until = performance.now() + 5000;
+        while (isPending() && performance.now() < until)
+            await new Promise(requestAnimationFrame);
+        return [colourOf('.squares i:first-child', 'backgroundColor'), colourOf('.name .sign', 'color'),
+            [...root.querySelectorAll('.name')].map(node => node.textContent)];
+    })()"""
+    squares, signs, names = run_js(expression, data)
+    assert squares[0] == "rgb(255, 0, 0)" and squares[1] != squares[0], "grey is what the other split denies"
+    assert signs == ["rgb(255, 0, 0)"] * 2 and names == ["◆ A"] * 2
+
+
+def test_a_window_is_widened_for_a_budget_and_its_choices_and_else_stays(run_js):
+    window = {"x": [0, 10], "y": [90, 100]}
+    level = "{ value: given.value, chosen: () => given.choices }"
+    expression = f"widenForBudget(given.window, {level})"
+    inside = {"window": window, "value": 92, "choices": [None, {"x": 4, "y": 93}]}
+    assert run_js(expression, inside) == window
+    widened = run_js(expression, inside | {"value": 85, "choices": [None, {"x": 12, "y": 86}]})
+    assert widened["x"][0] == 0 and widened["y"][1] == 100, "only the ends that something is beyond are moved"
+    assert widened["y"][0] < 85 and widened["x"][1] > 12
 
 
 def test_hover_texts_fit_a_phone_and_stay_whole_on_a_wide_chart(run_js):

@@ -30,6 +30,11 @@ STRUCK = f"""() => {{
     return struck;
 }}"""
 """Names on the chart that the budget's line strikes through."""
+LINES_INSIDE = """() => [...document.querySelectorAll('.frontier-frame')].map(frame => {
+    const line = frame.querySelector('.line').getBoundingClientRect(), box = frame.getBoundingClientRect();
+    return line.bottom >= box.top && line.top < box.bottom;
+})"""
+"""Whether the budget's line is visible in each panel."""
 DOT = "() => document.querySelector('.frontier-dot').style.transform"
 UNREACHED_LINKS = """() => [...document.querySelectorAll('[data-testid=stTopNavLink]')].filter(link => {
     const { left, top, width, height } = link.getBoundingClientRect(), shares = [.1, .3, .5, .7, .9];
@@ -214,6 +219,15 @@ def test_panels_are_the_default_from_four_decoders_and_their_budget_is_dragged(p
     )
     assert len(tops) == len(moved) == 3 and all(now > before + 15 for now, before in zip(moved, tops, strict=True))
     assert read_verdict(page) != first_verdict and len(sent) == n_sent_before
+    # The titles follow with the table, and a line that is held does not leave its panel.
+    page.mouse.move(x, y + 300, steps=4)
+    gains = [re.sub(r"\s+", " ", text) for text in page.locator(".best tbody td:nth-of-type(1)").all_inner_texts()]
+    shares = [re.sub(r"\s+", " ", text) for text in page.locator(".best tbody td:nth-of-type(3)").all_inner_texts()]
+    table = {f"{gain}, {share}" for gain, share in zip(gains, shares, strict=True)}
+    titles = page.locator(f"{PLOT} .annotation").all_text_contents()[:3]
+    assert {re.sub(r"^.*? (?=[+−]?\d)", "", title) for title in titles} == table
+    assert page.evaluate(LINES_INSIDE) == [True] * 3
+    page.mouse.move(x, y + 25, steps=4)
     page.mouse.up()
     until(page, lambda: len(sent) == n_sent_before + 1)
     assert_confirmation_is_said_at_its_budget_alone(page)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import engine
-from engine.values import TextSource, texts_of
+from engine.values import Notice, TextSource, texts_of
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -68,3 +68,11 @@ def test_a_corpus_keeps_its_source_and_is_equal_to_one_of_tuples():
 def test_the_digest_of_vectors_is_that_of_their_bytes(rows):
     expected = engine.values.digest_of(["a", "b", str(rows.shape), str(rows.dtype), rows.tobytes()])
     assert engine.Embeddings(("a", "b"), rows).digest == expected
+
+
+@pytest.mark.parametrize(("count", "named"), [(2, "(d1, d2)"), (7, "(first: d1, d2, d3, d4, d5)")])
+def test_a_notice_names_its_cases_on_a_page_without_quotes_and_says_first_only_where_more_follow(count, named):
+    ids = [f"d{number + 1}" for number in range(count)]
+    (notice,) = Notice.for_ids("documents are copies", ids, hint="--unique")
+    assert notice.finding == f"{count} documents are copies {named}"
+    assert str(notice).startswith(f"{count} documents are copies (--unique) (first: 'd1', 'd2'")

@@ -32,6 +32,7 @@ const ROLES = ["sure", "bet"];
 const MIN_NAMED_PX = 400; // a narrower plot has no room for the settings' names, which the page says beside it
 const LABEL_GAP_PX = 14, LABEL_PX = 18; // from a mark to its name, and the height of one
 const LABEL_TOPS_PX = [-22, 6, -42, 26, -62, 46]; // from a mark to the tops that its name may have, the best first
+const WINDOW_MARGIN = 0.08; // beyond what a window must hold, as a share of its size
 const MARK_PX = 12; // half the width of a ring, and of the room that a whisker needs
 
 // The distribution of Student's t, by Wallace's approximation of its normal score and a logistic one of the normal's.
@@ -82,6 +83,19 @@ export function takeShapes(layout) {
   }
   return taken;
 }
+
+// Widen a window, the ranges of both axes, until it holds a budget and its choices; return it as it is if it does.
+// share: of the window's size, the margin beyond what it must hold
+export function widenForBudget({ x, y }, level, share = WINDOW_MARGIN) {
+  const choices = level.chosen().filter(Boolean);
+  const widen = ([low, high], values) => {
+    const margin = (high - low) * share, [least, most] = [Math.min(low, ...values), Math.max(high, ...values)];
+    return [least < low ? least - margin : low, most > high ? most + margin : high];
+  };
+  return { x: widen(x, choices.map((option) => option.x)), y: widen(y, [level.value, ...choices.map((option) => option.y)]) };
+}
+
+export const isSameWindow = (first, second) => ["x", "y"].every((axis) => first[axis].every((end, i) => end === second[axis][i]));
 
 // Boxes are {left, top, width, height} in pixels.
 function overlap(box, other) {
@@ -186,7 +200,8 @@ export class BudgetLevel {
   moveTo(value) {
     if (value === this.value) return;
     this.value = value;
-    this.chart.controls.place();
+    // A line that is held stays under the pointer: the window follows once it is released.
+    if (this.isHeld || !this.chart.controls.widenForBudget?.()) this.chart.controls.place();
   }
 
   // The sure setting and the bet at the budget, with what both are sure to keep; undefined where there is none.
@@ -226,8 +241,9 @@ export class BudgetLevel {
     panel.frame = frame;
     for (const node of [box, handle]) node.style.display = frame ? "" : "none";
     if (!frame) return;
-    const y = frame.yaxis.d2p(this.value);
-    const isInside = y >= 0 && y <= frame.height;
+    const position = frame.yaxis.d2p(this.value), isInside = position >= 0 && position <= frame.height;
+    // A line that is held does not leave the plot: it waits at the edge beyond which it is.
+    const y = this.isHeld ? Math.min(Math.max(position, 0), frame.height - 1) : position;
     for (const [name, value] of Object.entries({ left: frame.left, top: frame.top, width: frame.width, height: frame.height }))
       box.style[name] = `${value}px`;
     veil.style.top = `${Math.max(0, y)}px`;

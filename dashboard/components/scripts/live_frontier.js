@@ -1,12 +1,11 @@
 // The frontier of a page without a server, as SVG: curves as wide as they are sure to keep the budget, its line, which
 // can be dragged, and a dot on each curve where a slider stands.
 
-import { BudgetLevel, STYLE as LEVEL_STYLE } from "./budget_level.js";
+import { BudgetLevel, isSameWindow, STYLE as LEVEL_STYLE, widenForBudget } from "./budget_level.js";
 import { counted, make, nearest, number, setting } from "./parts.js";
 
 const MARGIN = { left: 62, right: 12, top: 10, bottom: 46 };
 const N_TICKS = 8;
-const WINDOW_MARGIN = 0.08; // beyond what the window must hold, as a share of its size
 
 // Round values inside a range, four to eight of them, with their texts.
 export function ticks(low, high) {
@@ -125,14 +124,7 @@ export class LiveFrontier {
 
   // Widen the first window until it holds the budget and its choices; return whether it has changed.
   fitWindow() {
-    const { x, y } = this.data.window, choices = this.level.chosen().filter(Boolean);
-    const widen = ([low, high], values) => {
-      const margin = (high - low) * WINDOW_MARGIN, [least, most] = [Math.min(...values), Math.max(...values)];
-      return [least < low ? least - margin : low, most > high ? most + margin : high];
-    };
-    const levels = [this.level.value, ...choices.map((option) => option.y)];
-    const next = { x: widen(x, [x[0], ...choices.map((option) => option.x)]), y: widen(y, levels) };
-    const isChanged = ["x", "y"].some((axis) => next[axis].some((end, i) => end !== this.window[axis][i]));
+    const next = widenForBudget(this.data.window, this.level), isChanged = !isSameWindow(next, this.window);
     this.window = next;
     return isChanged;
   }

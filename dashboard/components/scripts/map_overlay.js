@@ -47,14 +47,26 @@ function element(parent, name, attributes, text) {
 }
 
 // Shorten a name in its middle, which distinguishes least: variants differ at their ends.
-function shorten(name, prefix) {
-  const text = prefix && name.startsWith(prefix) && name.length > prefix.length ? name.slice(prefix.length) : name;
+function shorten(text) {
   const letters = [...text];
   if (letters.length <= MAX_LABEL_LETTERS) return text;
   // A name that lacks its beginning or its end is no whole: it is read from where it starts.
   if (text.startsWith("…") || text.endsWith("…")) return letters.slice(0, MAX_LABEL_LETTERS - 1).join("") + "…";
   const half = (MAX_LABEL_LETTERS - 1) >> 1;
   return letters.slice(0, half).join("") + "…" + letters.slice(-half).join("");
+}
+
+// Shorten names; of those that are then alike, each is read from the first word in which they differ.
+export function shortenApart(names) {
+  const labels = new Map(), groups = new Map();
+  for (const name of new Set(names)) groups.set(shorten(name), [...(groups.get(shorten(name)) ?? []), name]);
+  for (const [label, alike] of groups) {
+    let n = 0;
+    while (alike.length > 1 && alike.every((name) => name.length > n && name[n] === alike[0][n])) n++;
+    const start = alike[0].lastIndexOf(" ", n - 1) + 1;
+    for (const name of alike) labels.set(name, start ? shorten(`…${name.slice(start)}`) : label);
+  }
+  return labels;
 }
 
 // Return the corners of the convex hull (Andrew's monotone chain).
@@ -247,6 +259,7 @@ export class MapOverlay {
       if (point && this.inside(point)) pins.set(row, { row, x: point[0], y: point[1], name: this.placeOf(row)[2], sets: [] });
     }
     this.pins = [...pins.values()];
+    this.labels = shortenApart(this.pins.map(({ name }) => name));
     const taken = this.pins.map(({ x, y }) => [x - 8, y - 8, x + 8, y + 8]);
     // Before the first query there is none to mark.
     const query = this.data.place && pixel(this.data.place);
@@ -296,7 +309,7 @@ export class MapOverlay {
   }
 
   drawLabel(group, pin, wide, relevant, taken) {
-    const words = (relevant ? " ✓" : "") + (wide ? ` ${shorten(pin.name, this.data.prefix)}` : "");
+    const words = (relevant ? " ✓" : "") + (wide ? ` ${this.labels.get(pin.name)}` : "");
     const width = this.widthOf(words) + 11 * pin.sets.length;
     // Signs that the right edge would cut stand left of their pin.
     const isLeft = !wide && pin.x + PIN_GAP_PX + width > this.frame.x + this.frame.w;
@@ -326,7 +339,7 @@ export class MapOverlay {
     const middle = x + w / 2;
     let half = order.filter((pin) => pin.x < middle).length;
     half = Math.max(order.length - maxLabels / 2, Math.min(maxLabels / 2, half));
-    const labels = order.map((pin) => this.widthOf(shorten(pin.name, this.data.prefix)) + 11 * pin.sets.length + 26);
+    const labels = order.map((pin) => this.widthOf(this.labels.get(pin.name)) + 11 * pin.sets.length + 26);
     const longest = (from, to) => Math.max(0, ...labels.slice(from, to));
     order.forEach((pin, i) => (pin.right = i >= half));
     const top = y + EDGE_PX, belowControls = Math.max(top, findControlsBottom(this.svg));

@@ -1,4 +1,5 @@
-// Small multiples of the frontier on a phone: two panels a row, in place of the three that the server arranges.
+// Small multiples of the frontier. On a phone they stand two a row, in place of the three that the server arranges; and
+// their titles follow a budget that is dragged.
 
 const PHONE_PX = 560, COLUMNS = 2;
 const TITLE_PX = 40, PLOT_PX = 130, TICKS_PX = 26, FOOT_PX = 44; // the foot has the last row's numbers and its title
@@ -26,4 +27,31 @@ export function arrangePanels(layout, width) {
     return { ...annotation, text, font: { ...annotation.font, size: 12 }, x: left + across / 2, y: 1 - top / down };
   });
   return true;
+}
+
+// Write the titles of panels for the budget that is dragged, in place, as Plotly takes a fifth of a second. What the page
+// has marked for another budget, the setting of a title and the chosen panel, is hidden.
+// titles: their beginnings, and for each budget their ends and the settings that they speak of; level: a BudgetLevel
+export function turnTitles(div, { names, gains, settings }, level) {
+  const { low, step, value, choices, options } = level.level;
+  const [position, drawn] = [level.value, value].map((share) => Math.round((share - low) / step));
+  const findChosen = (at) => (choices?.[at] ?? []).map((index) => options[index]).find(Boolean)?.method;
+  const chosen = findChosen(position);
+  names.forEach((name, i) => {
+    const text = div.querySelector(`.annotation[data-index="${i}"] text`);
+    // Titles that Plotly has just drawn are those of the page's budget.
+    if (!text || (text.dataset.turned ?? String(drawn)) === String(position)) return;
+    text.dataset.turned = position;
+    const lines = text.querySelectorAll("tspan.line"), gain = gains[position]?.[i] ?? "";
+    if (lines.length > 1) [lines[0].textContent, lines[1].textContent] = [name, gain];
+    else text.textContent = gain ? `${name} ${gain}` : name;
+    text.style.fontWeight = level.chart.controls.meta.panels[i] === chosen ? "bold" : "";
+  });
+  for (const node of div.querySelectorAll(".scatterlayer .trace")) {
+    const { name, xaxis } = node.__data__?.[0]?.trace ?? {}, i = Number(xaxis?.slice(1) || 1) - 1;
+    if (name === "best setting") node.style.visibility = settings[position]?.[i] === settings[drawn]?.[i] ? "" : "hidden";
+  }
+  const frame = (div.layout.shapes ?? []).findIndex((shape) => shape.name === "chosen");
+  const outline = div.querySelector(`.shapelayer path[data-index="${frame}"]`);
+  if (outline) outline.style.visibility = chosen === findChosen(drawn) ? "" : "hidden";
 }

@@ -1,8 +1,9 @@
 // Handles on a plot: a budget's level, and a dot along a curve. A drag needs no server; its end is reported.
 // The layout's meta declares the handles.
 
-import { BudgetLevel, STYLE as LEVEL_STYLE } from "./budget_level.js";
+import { BudgetLevel, isSameWindow, STYLE as LEVEL_STYLE, widenForBudget } from "./budget_level.js";
 import { arrangeLabels } from "./labels.js";
+import { turnTitles } from "./panels.js";
 import { announce, make } from "./parts.js";
 
 const STYLE = `
@@ -24,6 +25,7 @@ ${LEVEL_STYLE}
 .frontier-scrub output { font-variant-numeric: tabular-nums; min-width: 15em; }
 `;
 const REPORT_PAUSE_MS = 200; // after the last change of the dot
+const BUDGET_MARGIN = 0.3; // share of a window that is added at once, as Plotly takes a third of a second for nine panels
 const EDGE = 0.04; // room around the dot, as a share of a range that is widened for it
 
 export class Controls {
@@ -110,6 +112,17 @@ export class Controls {
     return true;
   }
 
+  // Zoom out if the budget or one of its choices has left the window, unless somebody has zoomed; return true if the
+  // plot is drawn anew. The page's next drawing has a window of its own.
+  widenForBudget() {
+    const { div, layout, zoomedIn } = this.chart;
+    if (zoomedIn !== undefined && zoomedIn === layout.uirevision) return false;
+    const visible = { x: div.layout.xaxis.range, y: div.layout.yaxis.range }, next = widenForBudget(visible, this.level, BUDGET_MARGIN);
+    if (isSameWindow(visible, next)) return false;
+    this.chart.widen(next);
+    return true;
+  }
+
   redrawn() {
     this.level?.redrawn();
     this.place();
@@ -119,6 +132,7 @@ export class Controls {
     if (!this.meta || !this.chart.div._fullLayout?._size) return;
     const frames = this.frames();
     this.level?.place(frames);
+    if (this.meta.titles && this.meta.level) turnTitles(this.chart.div, this.meta.titles, this.level);
     if (this.scrub && this.meta.curve) {
       const { x, y, texts, method } = this.meta.curve;
       const { xaxis, yaxis, left, top } = frames.find((frame) => frame.method === method) ?? frames[0];

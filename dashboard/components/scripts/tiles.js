@@ -372,6 +372,9 @@ class Tiles {
       }
       this.touched = this.tiles.find((tile) => tile.title === this.touched?.title);
     }
+    // The page names the decoder whose setting was last brought or moved; from then on people choose by their sliders.
+    if (data.touched && data.touched !== this.named) this.touched = this.tiles.find((tile) => tile.given.key === data.touched) ?? this.touched;
+    this.named = data.touched;
     this.touched ??= this.tiles.find((tile) => !tile.given.baseline && tile.sliders.length) ?? this.tiles[this.tiles.length - 1];
     need(this, this.sliders().flatMap(({ given }) => given.urls));
     this.axis.hidden = !data.judged;

@@ -145,7 +145,8 @@ class Verdict {
     const isDenied = role === "Sure" && this.denial;
     title.textContent = isDenied ? this.denial[0].toUpperCase() + this.denial.slice(1) : role;
     card.classList.toggle("denied", Boolean(isDenied));
-    name.textContent = `${option.sign} ${option.name}`;
+    name.textContent = ` ${option.name}`;
+    name.prepend(make(document.createDocumentFragment(), "i", "sign", { text: option.sign }));
     facts.textContent = `${option.facts}, ${sureShare}`;
     facts.title = option.interval;
     const n = Math.min(N_SQUARES - 1, Math.round(N_SQUARES * share));
@@ -154,7 +155,7 @@ class Verdict {
     // An interval and a chance of the same percentage must not read as two claims on one number.
     // Once other queries were asked, the squares are still those of the queries that chose.
     const origin = confirmation ? this.component.data.origin : "";
-    card.classList.toggle("asked", Boolean(confirmation));
+    card.classList.toggle("refuted", Boolean(confirmation?.isDenied));
     chance.textContent = `chance${origin} to keep ${Number(value.toFixed(1))}% of ${this.component.data.metric}: ${n} in ${N_SQUARES}`;
     outcome.classList.toggle("refuted", Boolean(confirmation?.isDenied));
     outcome.hidden = !confirmation;

@@ -1,5 +1,6 @@
 """The frontier's figure: chances as widths, the two choices, what is dragged; its window, and its labels."""
 
+import html
 import itertools
 import random
 import re
@@ -41,7 +42,6 @@ from dashboard.charts.frontier_layout import (
     PLOT_PX,
     Window,
     compute_window,
-    convex_hull,
     do_overlap,
     needs_leader,
     place_labels,
@@ -546,6 +546,19 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart
     assert len({title.font.color for title in titles}) == len(titles), "each in its decoder's colour"
 
 
+def test_panels_have_their_titles_at_every_budget_that_can_be_dragged_to(estimated_chart):
+    meta = plot_panels(estimated_chart).layout.meta
+    names, titles = meta["panels"], meta["titles"]
+    assert len(titles["gains"]) == len(titles["settings"]) == len(list_budgets())
+    for share, gains in list(zip(list_budgets(), titles["gains"], strict=True))[::7]:
+        # A chart that is drawn at this budget has the same titles, in an order of its own.
+        panels = plot_panels(replace(estimated_chart, share=share))
+        drawn = dict(zip(panels.layout.meta["panels"], panels.layout.annotations, strict=False))
+        texts = [f"{name} {gain}" for name, gain in zip(titles["names"], gains, strict=True)]
+        assert texts == [html.unescape(re.sub("</?b>", "", drawn[name].text)) for name in names]
+    assert len(set(map(tuple, titles["gains"]))) > 3 and len(set(map(tuple, titles["settings"]))) > 1
+
+
 def test_panels_mark_the_setting_of_their_title_on_its_points_or_line_and_never_pale(estimated_chart, curve):
     chart = replace(estimated_chart, share=0.99)
     panels, decision = plot_panels(chart), chart.decision
@@ -688,12 +701,3 @@ def test_a_label_without_a_place_takes_its_short_text_and_one_outside_has_none()
         [(["x" * wide, "short"], (0.5, 0.5)), (["far"], (2.0, 0.5)), (["x" * wide], (0.1, 0.1))], [], view
     )
     assert found[0][0] == "short" and found[1:] == [None, None]
-
-
-def test_the_hull_holds_all_and_is_its_corners():
-    square = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)]
-    inner = [(0.5, 0.5), (0.2, 0.7), (0.9, 0.4)]
-    assert sorted(convex_hull(square + inner)) == sorted(square)
-    assert convex_hull([(0.0, 1.0)] * 3) == [(0.0, 1.0)]
-    line = convex_hull([(0.0, 0.0), (0.5, 0.5), (1.0, 1.0)])
-    assert {(0.0, 0.0), (1.0, 1.0)} <= set(line), "places on a line have an outline"

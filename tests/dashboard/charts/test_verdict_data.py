@@ -80,10 +80,11 @@ def test_what_another_split_says_is_in_the_headline_of_its_budget_alone(estimate
     kept_text = "87.0%, proven to 84.0%: confirmed" if is_confirmed else "87.0%, below 90%"
     assert after["confirmations"][0]["text"] == f"On test {kept_text}; +10%"
     changed = [x["sentences"][0] for x, y in zip(after["budgets"], before["budgets"], strict=True) if x != y]
+    assert len(changed) == 1
     if is_confirmed:
-        assert not changed and after["denial"] == ""
+        assert changed[0].endswith(f": {plain.sure.name}; confirmed on test.") and after["denial"] == ""
     else:
-        assert len(changed) == 1 and changed[0].endswith("; on test 87.0%, below 90%.")
+        assert changed[0].endswith("; on test 87.0%, below 90%.")
         assert after["denial"] == f"looked sure{f' on {plain.split}' if plain.split else ''}, not on test"
 
 

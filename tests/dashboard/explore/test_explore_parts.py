@@ -11,6 +11,7 @@ from dashboard.charts.redundancy import MAX_TICKED_RANKS, plot_redundancy
 from dashboard.components.live_plot import Picked
 from dashboard.explore.document_panel import OpenDocument
 from dashboard.explore.results import FORM_KEY, LISTS, TABLE
+from dashboard.session.decoders import TOUCHED_KEY
 from dashboard.session.view_names import REDUNDANCY, RESULTS
 from engine.views import decision
 from engine.views import redundancy as redundancy_views
@@ -46,6 +47,13 @@ def test_the_lists_hold_each_decoders_set_and_name_what_all_miss(loaded, asked):
     rows = {row for answer in answers.values() for row in answer.ranking.rows()}
     missed = [name for row, name in relevant if row not in rows]
     assert "gone (not in the corpus)" in missed and len(missed) == len(absent) < len(relevant)
+
+
+def test_tiles_are_told_whose_setting_was_last_brought(loaded, asked):
+    answers = answers_of(loaded, asked, NAMES)
+    assert component(draw_view(RESULTS, loaded, asked, answers), "explore.tiles")["touched"] is None
+    app = draw_view(RESULTS, loaded, asked, answers, **{TOUCHED_KEY: "nnn"})
+    assert component(app, "explore.tiles")["touched"] == "nnn"
 
 
 def test_figures_of_the_tiles_are_those_of_the_answers(loaded, asked):

@@ -63,6 +63,7 @@ def test_what_a_slider_shows_is_what_its_release_gives():
         assert known.rows_at(told["value"]) == rows
         app = released(app, {decoder: {param: value}}, serial=len(rows) + (decoder == "nnn"))
         assert tiles(app)[decoder]["set"].rows() == known.rows_at(value) != rows
+        assert component(app, TILES_KEY)["touched"] == decoder, "the headline speaks of what was last moved"
         assert slider(app, decoder, param)["value"] == app.session_state[f"explore.{decoder}.{param}"] == value
         assert slider(app, decoder, param)["urls"][-1] == told["urls"][-1], "its answers are known already"
     assert app.query_params["mmr.relevance_weight"] == "0.25" == str(app.session_state[WEIGHT])

@@ -231,6 +231,7 @@ def test_without_a_click_the_sure_setting_is_open_and_can_be_taken_along(measure
     assert "tradeoff.use.opened" not in pages.keys(app) and app.button(key="tradeoff.use").proto.type == "primary"
     app.button(key="tradeoff.use").click().run()  # the page that it leads to is not there
     assert app.session_state["decoders"] == FEW
+    assert app.session_state[decoders.TOUCHED_KEY] == "mmr", "the headline of Explore speaks of what was brought"
     assert app.session_state["explore.mmr.relevance_weight"] == pytest.approx(sure.decoder.select.relevance_weight)
 
 
@@ -302,7 +303,7 @@ def test_split_that_tune_has_opened_is_named_before_it_confirms_a_choice():
     tuned = SimpleNamespace(test="test", base_test=base, base=base, chosen=chosen, k=10)
     confirmations.mark_tuned(pages.load(), tuned)
     app = measured()
-    assert "test was opened before, on Tune, about 1 choice." in pages.texts(app)
+    assert "Test was used once before, on Tune." in pages.texts(app)
     assert "tradeoff.confirm" in pages.keys(app), "of this choice nothing was asked"
 
 

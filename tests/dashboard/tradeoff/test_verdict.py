@@ -95,6 +95,10 @@ def test_a_card_s_headline_leaves_out_names_of_settings(keep, headline):
     shortened = verdict.shorten_headlines(decision)
     assert shortened[:1] == headline and len(shortened) == len(list_headlines(decision))
     assert decision.sure is None or decision.sure.name not in " ".join(shortened)
+    if decision.sure is not None:
+        confirmed = replace(decision, sure=replace(decision.sure, confirmed=True), confirm_split="test")
+        assert list_headlines(confirmed)[0].endswith("; confirmed on test.")
+        assert verdict.shorten_headlines(confirmed)[:1] == headline, "a card has that beside the setting"
     alone = verdict.shorten_headlines(decision, "With MMR alone")[0]
     assert alone == f"With MMR alone: {headline[0][:1].lower()}{headline[0][1:]}"
 

@@ -38,15 +38,21 @@ def test_a_claim_with_open_cells_is_counted_and_signed_apart_from_full_holds():
     holds = replace(ROW, ruling=Ruling(verdict=Finding.HOLDS, why="So it is."))
     part = replace(ROW, claim=CLAIMS["N6"], ruling=Ruling(verdict=Finding.HOLDS, why="So it is.", open=2))
     report = Report(sets=(), encoder="bundled", seed=0, rows=(holds, part))
-    assert headline(report) == "2 claims: 2 hold in full or in part"
+    assert headline(report) == "2 claims: 2 hold"
+    partly = replace(ROW, claim=CLAIMS["N6"], ruling=Ruling(verdict=Finding.PARTLY, why="Here and there."))
+    refuted = replace(ROW, ruling=Ruling(verdict=Finding.REFUTED, why="It does not."))
+    assert headline(replace(report, rows=(*report.rows, partly, refuted))) == (
+        "4 claims: 2 hold, 1 partly · 1 does not hold"
+    )
+    assert headline(replace(report, rows=(partly, refuted))) == "2 claims: 1 partly · 1 does not hold"
     assert describe_signs(report).startswith("✓ holds 1 · (✓) holds where decided 1. Outlined")
     assert "Outlined" not in describe_signs(replace(report, rows=(holds,)))
 
 
-def test_the_headline_has_three_numbers_beside_the_total_and_leaves_no_claim_out():
+def test_the_headline_has_four_numbers_beside_the_total_and_leaves_no_claim_out():
     shipped = load_shipped()
     total, *numbers = map(int, re.findall(r"\d+", headline(shipped)))
-    assert total == len(shipped.rows) == sum(numbers) and len(numbers) == 3
+    assert total == len(shipped.rows) == sum(numbers) and len(numbers) == 4
 
 
 def test_a_row_says_what_it_rests_on():
