@@ -183,7 +183,8 @@ def format_panel_title(method: str, option: Option | None, *, is_chosen: bool) -
     title = f"{style.sign} {escape(specs[method].title if method in specs else method)}"
     if option is not None:
         certainty = "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
-        certainty = "too few judged" if option.is_left_out else certainty
+        if option.is_left_out:
+            certainty = "strays" if option.is_stray else "too few judged"
         title += f" {signed(100 * option.gain, 0)}%, {certainty}"
     return f"<b>{title}</b>" if is_chosen else title
 

@@ -19,8 +19,8 @@ def find_topic_floor(space: Space, query: torch.Tensor, k: int) -> float | None:
     """Return the relevance of the last document on the topic of a query, below which documents are off-topic.
 
     On topic are the 5% of the corpus, or the 3·k documents where those are more, with the largest relevance, the inner
-    product with the query, (d,). None for a corpus of at most 6·k documents, and where half of the corpus is as relevant
-    as the last of these.
+    product with the query, (d,). None for a corpus of at most 6·k documents, and where half of it is as relevant as
+    the last of these.
     """
     # 5% of a small corpus are hardly more than k documents, which a rounding would tell from the next ones.
     if len(space) <= MIN_CORPUS_SETS * k:
