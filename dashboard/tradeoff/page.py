@@ -190,9 +190,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
         is_asked=is_asked, estimate_all=partial(_estimate_all_decoders, sweep, scorers, values, _get_depth(question)),
     )  # fmt: skip
     if with_passages:
-        # Once a verdict is complete, judging is the next step, as passages cannot tell if lists stay on topic.
-        with controls:
-            _draw_judge_button("primary" if _has_complete_verdict(board) else "secondary")
+        _draw_judge_step(controls, board)
     _draw_board(board)
 
 
@@ -535,6 +533,13 @@ def _draw_offer(board: _Board, panel: JobPanel[Any]) -> None:
                 verdict.draw_compare_all(board.estimate_all, "primary")
             kind: Literal["primary", "secondary"] = "secondary" if is_partial else "primary"
             replace(panel, offer_text="", button_kind=kind).draw_until_result()
+
+
+def _draw_judge_step(controls: Any, board: _Board) -> None:
+    """Draw the button that goes to Judge among the controls of passages, as what to do next once there is a verdict."""
+    # Passages cannot tell if lists stay on topic. While settings are to be measured, that is the next step.
+    with controls:
+        _draw_judge_button("primary" if _has_complete_verdict(board) else "secondary")
 
 
 def _has_complete_verdict(board: _Board) -> bool:
