@@ -199,7 +199,8 @@ def _name_panel(method: str) -> str:
 def _format_gain(option: Option) -> str:
     """Format the gain of a method's best setting and how sure it is that it keeps the budget, "+12%, sure"."""
     certainty = "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
-    certainty = "too few judged" if option.is_left_out else certainty
+    if option.is_left_out:
+        certainty = "strays" if option.is_stray else "too few judged"
     return f"{signed(100 * option.gain, 0)}%, {certainty}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.frontier import BUDGET_STEP, find_sure_end, list_budgets
 from dashboard.charts.palette import method_look
-from engine.evaluation.decision import lacks_confirmed_gain, summarise_confirmation
+from engine.evaluation.decision import lacks_confirmed_gain, prefix_headline, summarise_confirmation
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS
 from engine.evaluation.metrics import title_of
 from engine.stages import methods
@@ -118,10 +118,12 @@ def list_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
     # without both, the setting that most likely keeps it. It is missing if no setting gains, or if there is a sure
     # setting and no bet.
     n_headlines = 1 if decision.nearest is None or (decision.sure and not decision.bet) else 2
+    # On passages another one warns of what they cannot show.
+    n_headlines += decision.is_on_passages
     first, *others = decision.sentences[:n_headlines]
     # What another split denies is said of one setting, and not of the best of all.
-    if scope and not (decision.sure is not None and decision.sure.is_denied):
-        first = f"{scope} {first[:1].lower()}{first[1:]}"
+    if not (decision.sure is not None and decision.sure.is_denied):
+        first = prefix_headline(first, decision, scope)
     return first, *others
 
 

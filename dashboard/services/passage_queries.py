@@ -7,12 +7,10 @@ from dashboard.services import jobs
 from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo
 from dashboard.services.source import Loaded
-from engine.data.cloze import COUNT
+from engine.data.cloze import COUNT, PASSAGES_SPLIT
 from engine.values import Dataset
 
 PASSAGES_TITLE = "Passages of this corpus"
-PASSAGES_SPLIT = "passages"
-"""The split of these queries."""
 MAX_PAGE_CHARACTERS = 5_000_000
 """Characters of a corpus that are searched while the page is drawn; a job searches more."""
 _PASSAGE_TASKS: Memo[str, Dataset] = Memo(3)

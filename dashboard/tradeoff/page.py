@@ -70,6 +70,7 @@ from engine.evaluation.frontier import (
 from engine.evaluation.metrics import METRICS, available_metrics
 from engine.evaluation.paired import format_decoder
 from engine.evaluation.runs import RankedRun
+from engine.evaluation.set_relevance import measure_corpus_relevance
 from engine.evaluation.statistics import RESAMPLES, ComparisonsByMetric, compare
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.sweep import grid
@@ -171,8 +172,6 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
             draw_self_rule(loaded)
             runs.draw_runs(loaded, all_split_queries)
         names = _draw_decoders()
-        if with_passages:
-            _draw_judge_button()
     if with_passages:
         passages.draw_explanation(loaded)
     sweep = _build_sweep(loaded, question, names, scorers, values, (split, qrels, queries))
@@ -190,6 +189,8 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
         loaded=loaded, question=question, sweep=sweep, values=values, x=x, y=y, starts_unasked=starts_unasked,
         is_asked=is_asked, estimate_all=partial(_estimate_all_decoders, sweep, scorers, values, _get_depth(question)),
     )  # fmt: skip
+    if with_passages:
+        _draw_judge_step(controls, board)
     _draw_board(board)
 
 
@@ -451,9 +452,9 @@ def _draw_obstacle(loaded: Loaded, split: str) -> None:
         st.switch_page(decoders.DATA_SCREEN)
 
 
-def _draw_judge_button() -> None:
+def _draw_judge_button(button_kind: Literal["primary", "secondary"] = "secondary") -> None:
     """Draw the button that goes to Judge, where people grade what the decoders return for their own searches."""
-    st.button("Judge queries", key="tradeoff.judge.own", on_click=selection.open_judge)
+    st.button("Judge queries", type=button_kind, key="tradeoff.judge.own", on_click=selection.open_judge)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -532,6 +533,22 @@ def _draw_offer(board: _Board, panel: JobPanel[Any]) -> None:
                 verdict.draw_compare_all(board.estimate_all, "primary")
             kind: Literal["primary", "secondary"] = "secondary" if is_partial else "primary"
             replace(panel, offer_text="", button_kind=kind).draw_until_result()
+
+
+def _draw_judge_step(controls: Any, board: _Board) -> None:
+    """Draw the button that goes to Judge among the controls of passages, as what to do next once there is a verdict."""
+    # Passages cannot tell if lists stay on topic. While settings are to be measured, that is the next step.
+    with controls:
+        _draw_judge_button("primary" if _has_complete_verdict(board) else "secondary")
+
+
+def _has_complete_verdict(board: _Board) -> bool:
+    """Return True if all of the grid is measured, and no job at work on it."""
+    try:
+        cells = sweeps.find_cells(board.sweep)
+    except FrontierError:
+        return False
+    return bool(cells.points) and not cells.running and _is_complete(board, cells)
 
 
 def _is_complete(board: _Board, cells: Cells) -> bool:
@@ -887,7 +904,7 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
         estimates, refusal = get_or_compute(
             selection.MEMORY_KEY,
             ("estimates", sweep.key, x, y, keys, curve_keys, _list_keys(cells.model)),
-            lambda: _estimate(points, exact, base.point, cells.model),
+            lambda: _estimate(sweep, points, exact, base.point, cells.model),
             MAX_SHARED,
             is_shared=True,
         )
@@ -928,7 +945,7 @@ def _find_last_estimates(data_key: tuple[Any, ...], labels: frozenset[str]) -> O
 
 
 def _estimate(
-    points: Frontier, exact: Sequence[Curve], baseline: Any, model_points: Sequence[Any] | None
+    sweep: Sweep, points: Frontier, exact: Sequence[Curve], baseline: Any, model_points: Sequence[Any] | None
 ) -> tuple[OptionEstimates | None, str]:
     """Estimate the settings by people's judgements and a model's; return them, and why the model does not count or "".
 
@@ -939,7 +956,12 @@ def _estimate(
             return estimate_on_axes(points, exact, baseline, model_points), ""
         except DataError as error:
             return estimate_on_axes(points, exact, baseline), error.finding
-    return estimate_on_axes(points, exact, baseline), ""
+    estimates = estimate_on_axes(points, exact, baseline)
+    if estimates is not None and estimates.is_on_passages and sweep.vectors is not None:
+        # Passages say nothing of most documents of a list: what strays from its query is not recommended.
+        relevance = measure_corpus_relevance(sweep.loaded.space, sweep.vectors)
+        estimates = replace(estimates, corpus_relevance=relevance)
+    return estimates, ""
 
 
 def _list_best_cells(results: _Results, base: FrontierPoint) -> list[Any]:

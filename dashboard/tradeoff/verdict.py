@@ -32,7 +32,7 @@ from dashboard.tradeoff import selection
 from dashboard.widgets.tables import draw_columns, name_metric, text_column
 from engine.decoder import Decoder
 from engine.evaluation.decide import MIN_QUERIES, OptionEstimates, estimate_provable_share, find_lower_share
-from engine.evaluation.decision import Decision, Option, describe_outcome, lacks_confirmed_gain
+from engine.evaluation.decision import PASSAGES_PREFIX, Decision, Option, describe_outcome, lacks_confirmed_gain
 from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, FrontierPoint
 from engine.evaluation.metrics import title_of
@@ -237,8 +237,8 @@ def choose_button_kind(decision: Decision, is_complete: bool) -> Literal["primar
     """
     option = decision.sure or decision.bet
     # While something is to be measured, the button that measures it is the page's one primary button. A choice that
-    # the other split denies is not what the page advises.
-    is_advised = is_complete and not (option is not None and option.is_denied)
+    # the other split denies is not what the page advises, and passages cannot tell if lists stay on topic.
+    is_advised = is_complete and not decision.is_on_passages and not (option is not None and option.is_denied)
     return "primary" if is_advised else "secondary"
 
 
@@ -294,7 +294,8 @@ def shorten_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
             if option is not None:
                 lead, name, _ = sentence.partition(f": {option.name}")
                 sentence = (f"{lead}." if name else sentence).replace(f", {option.name},", "")
-        sentences.append(sentence.removeprefix("You can be ").replace(" and be sure to", " and sure to"))
+        sentence = sentence.removeprefix(PASSAGES_PREFIX)
+        sentences.append(re.sub("^[Yy]ou can be ", "", sentence).replace(" and be sure to", " and sure to"))
     sure = decision.sure
     if sure is not None and sure.is_denied:
         # The card's second line says what the other split says.
@@ -302,6 +303,8 @@ def shorten_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
         sentences[0] = f"{where}: {rest.removeprefix('is ').partition('; on ')[0]}."
     elif scope:
         sentences[0] = f"{scope}: {sentences[0][:1].lower()}{sentences[0][1:]}"
+    if decision.is_on_passages and not (sure is not None and sure.is_denied):
+        sentences[0] = f"{PASSAGES_PREFIX}{sentences[0][:1].lower()}{sentences[0][1:]}"
     return tuple(sentences)
 
 
@@ -438,7 +441,7 @@ def _format_certainty(option: Option, decision: Decision | None) -> str:
     decision: at this budget, with what another split says of its choices; None for another budget
     """
     if option.is_left_out:
-        return "too few judged"
+        return "strays" if option.is_stray else "too few judged"
     text = "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
     for choice in () if decision is None else (decision.sure, decision.bet):
         # The estimates do not know what another split says of a choice.

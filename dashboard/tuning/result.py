@@ -205,8 +205,10 @@ def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_shar
                 help="The other split confirms that the same setting keeps that much.",
             )
         _draw_judge_button(loaded, tuned)
-        # A choice that the other split denies is not what the page advises.
-        kind: Literal["primary", "secondary"] = "secondary" if is_choice_denied(tuned) else "primary"
+        # A choice that the other split denies is not what the page advises, nor one by passages alone.
+        is_on_passages = decision is not None and decision.is_on_passages
+        is_advised = not is_choice_denied(tuned) and not is_on_passages
+        kind: Literal["primary", "secondary"] = "primary" if is_advised else "secondary"
         draw_apply_button(tuned.chosen, tuned.k, "tune.apply", kind)
         # There is a decision if the objective requires a share of the baseline's Recall. It says all that the other
         # sentences say, in the words of the Trade-off page.

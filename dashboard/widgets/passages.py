@@ -11,7 +11,7 @@ from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.job_panel import JobPanel
-from engine.data.cloze import LONGEST, SHORTEST
+from engine.data.cloze import LONGEST, PASSAGES_SPLIT, SHORTEST
 from engine.errors import FrontierError
 from engine.progress import counted
 
@@ -65,13 +65,13 @@ def label_question(loaded: Loaded, question: Question) -> Question:
     for query_id, text in zip(dataset.queries.ids, dataset.queries.texts, strict=True):
         # Fields for one line drop the line breaks that a passage may have.
         if text.split() == question.text.split():
-            return replace(question, id=query_id, qrels=dataset.qrels[passage_queries.PASSAGES_SPLIT])
+            return replace(question, id=query_id, qrels=dataset.qrels[PASSAGES_SPLIT])
     return question
 
 
 def draw_explanation(loaded: Loaded) -> None:
     """Draw an explanation of passages as labelled queries, and of what the metrics mean for them."""
-    queries, qrels = loaded.dataset.queries, loaded.dataset.qrels[passage_queries.PASSAGES_SPLIT]
+    queries, qrels = loaded.dataset.queries, loaded.dataset.qrels[PASSAGES_SPLIT]
     # A passage that occurs in several documents has several right answers.
     n_several = sum(len(qrels.relevant(query_id)) > 1 for query_id in queries.ids)
     have_text = "has" if n_several == 1 else "have"

@@ -39,6 +39,10 @@ LENGTH = Whole(
 )
 PARAMS = (COUNT, SHORTEST, LONGEST, DISTRACTORS, CHANGED, SEED, LENGTH)
 SPLIT = "test"
+PASSAGES_SPLIT = "passages"
+"""The split of passages that a page cuts from a corpus without judgements."""
+QUERY_SUFFIX = "?"
+"""Ends a query's id, after the id of its document."""
 REPORT_INTERVAL = 256
 """Number of documents between two progress reports."""
 MAX_DRAWS = 20
@@ -150,6 +154,12 @@ def containing_passages(
     return Dataset(documents, queries, {SPLIT: Qrels(query_grades)}, notices=notices)
 
 
+def are_passages(split: str, query_ids: Iterable[str]) -> bool:
+    """Return True if queries are passages that a page cut from a corpus, or a part of these, such as a half."""
+    is_split = split.rpartition(" of ")[2] == PASSAGES_SPLIT
+    return is_split and all(query_id.endswith(QUERY_SUFFIX) for query_id in query_ids)
+
+
 def _build_notices(shortest: int, short: list[str], repeated: list[str], missing: list[str]) -> tuple[Notice, ...]:
     """Return notices of documents without a query, ambiguous queries and missing distractors.
 
@@ -184,7 +194,7 @@ class _JudgedCorpusBuilder:
 
     def add_query(self, row_index: int, query_span: list[WordSpan]) -> None:
         """Add the text of a document's words `query_span` as a query."""
-        self.queries.append(f"{self._corpus.ids[row_index]}?")
+        self.queries.append(f"{self._corpus.ids[row_index]}{QUERY_SUFFIX}")
         # Line breaks inside the span become spaces.
         self.spans.append(" ".join(self._corpus.texts[row_index][query_span[0][0] : query_span[-1][1]].split()))
 

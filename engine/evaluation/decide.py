@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from engine.data.cloze import are_passages
 from engine.decoder import Decoder
 from engine.errors import DataError, ParamError
 from engine.evaluation.choice_calibration import N_SAMPLES, Calibration, Calibrations, SampledSettings, calibrate
@@ -48,6 +49,7 @@ from engine.evaluation.paired import (
     short_names,
 )
 from engine.evaluation.rules import Outcome, bound_share, estimate_queries_to_prove, judge_choice
+from engine.evaluation.set_relevance import MIN_SET_RELEVANCE_SHARE, SET_RELEVANCE_METRICS, compute_set_relevance
 from engine.evaluation.statistics import CONFIDENCE_LEVEL, SEED, Comparison, compare, resolve_baseline
 from engine.evaluation.sweep.cell import decoder_from_json, decoder_to_json
 from engine.evaluation.sweep.compute import DECLARED_PREFIX, JUDGEMENTS_ENTRY, NEXT_LEVEL_ENTRY
@@ -166,6 +168,8 @@ class MeasuredSettings:
     decoders: list[Decoder | None]  # of each of the m settings; None for a run of another system
     decoder_of: np.ndarray  # (m,) number of each setting's decoder, the same at any values of its parameters
     model: ModelValues | None = None  # what a model judged of the same settings; None where people alone judge
+    is_on_passages: bool = False  # the queries are cut from the corpus's documents, and judge one document each
+    corpus_relevance: float | None = None  # mean cosine of these queries with all documents; None where unknown
 
     @cached_property
     def judged_shares(self) -> np.ndarray:
@@ -177,9 +181,24 @@ class MeasuredSettings:
         """The (m,) settings that are no candidates: judgements are pooled, and cover too little of what they return.
 
         Pooled judgements cover only what some systems returned, so unjudged documents may be relevant. If they cover
-        too little of what the baseline returns, no setting is a candidate: it would look better than it is.
+        too little of what the baseline returns, no setting is a candidate: it would look better than it is. On passages
+        settings that stray are none either.
         """
-        return self.is_pooled & (self.is_baseline_unjudged | ~(self.judged_shares >= MIN_JUDGED_SHARE))
+        is_unjudged = self.is_baseline_unjudged | ~(self.judged_shares >= MIN_JUDGED_SHARE)
+        return self.is_stray | (self.is_pooled & is_unjudged)
+
+    @cached_property
+    def is_stray(self) -> np.ndarray:
+        """The (m,) settings of passages that keep too little of the baseline's relevance above the corpus's mean.
+
+        A passage judges the document that it is cut from, so that Recall says nothing of the rest of a set.
+        """
+        if not self.is_on_passages or self.corpus_relevance is None:
+            return np.zeros(len(self.gains), dtype=bool)
+        base_relevance, *relevances = map(_measure_relevance, self.aligned.cells)
+        floor = self.corpus_relevance + MIN_SET_RELEVANCE_SHARE * (base_relevance - self.corpus_relevance)
+        # Unknown relevance, NaN, is below no floor.
+        return np.array(relevances, dtype=float) < floor
 
     @cached_property
     def scarce_settings(self) -> tuple[tuple[str, int, int], ...]:
@@ -453,7 +472,7 @@ class OptionEstimates(EstimatedSettings):
         That is the one with the largest gain among those that are sure as judged so far, then among bets, else the
         likeliest; None if none is left out. keep: the share of the baseline's metric that a setting must keep
         """
-        blocked = np.flatnonzero(self.is_left_out & (self.gains > TIE_TOLERANCE))
+        blocked = np.flatnonzero(self.is_left_out & ~self.is_stray & (self.gains > TIE_TOLERANCE))
         if not len(blocked):
             return None
         chances = self.find_chances(keep)[blocked]
@@ -562,6 +581,7 @@ class OptionEstimates(EstimatedSettings):
             judged_most=max(judged_shares, default=None),
             scarce=self.scarce_settings,
             is_pooled=self.is_pooled,
+            is_on_passages=self.is_on_passages,
             is_declared=(_read_provenance(self.baseline, JUDGEMENTS_ENTRY) or "").startswith(DECLARED_PREFIX),
             relevant_from=self.relevant_from,
             cost=None if sure is None or not is_next_wanted else self.find_cost(self.position_of[sure.label]),
@@ -655,6 +675,7 @@ class OptionEstimates(EstimatedSettings):
             judged=None if np.isnan(judged_share) else judged_share,
             other_change=None if np.isnan(self.other_changes[position]) else float(self.other_changes[position]),
             is_left_out=is_left_out,
+            is_stray=bool(self.is_stray[position]),
             is_on_curve=isinstance(self.aligned.cells[position + 1], _CurvePoint),
         )
 
@@ -767,6 +788,7 @@ def _estimate_aligned(
     return OptionEstimates(
         baseline=base_cell, aligned=aligned, gains=gains, losses=losses, metric=metric, objective=objective, k=k,
         seed=seed, relevant_from=relevant_from, decoders=decoders, decoder_of=decoder_of, model=model, sample=sample,
+        is_on_passages=are_passages(base_cell.split, aligned.queries),
     )  # fmt: skip
 
 
@@ -922,6 +944,20 @@ def _measure_judged(cell: Any) -> float:
         return np.nan
     n_returned = counts["returned"].sum()
     return float(counts["judged"].sum() / n_returned) if n_returned else np.nan
+
+
+def _measure_relevance(cell: Any) -> float:
+    """Return the mean cosine of a setting's documents with their queries, a set at a time; NaN if it is unknown."""
+    # A curve's settings have the metrics of the decision alone, until others are asked for.
+    if isinstance(cell, _CurvePoint) and set(SET_RELEVANCE_METRICS) <= set(cell.curve.steps.values):
+        cell = next(_evaluate_curve(cell.curve, SET_RELEVANCE_METRICS, [cell.value]))
+    counts = _get_counts(cell)
+    if "returned" not in counts or not set(SET_RELEVANCE_METRICS) <= set(cell.values):
+        return np.nan
+    cos_sum, ilad = (cell.values[name] for name in SET_RELEVANCE_METRICS)
+    relevance = compute_set_relevance(cos_sum, ilad, counts["returned"])
+    is_defined = np.isfinite(relevance)
+    return float(relevance[is_defined].mean()) if is_defined.any() else np.nan
 
 
 def _get_counts(cell: Any) -> Mapping[str, np.ndarray]:

@@ -14,6 +14,7 @@ from engine.evaluation.frontier import TIME_AXIS
 from engine.evaluation.judge_agreement import JudgeAgreement
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, title_of
 from engine.evaluation.paired import TIE_TOLERANCE
+from engine.evaluation.set_relevance import MIN_SET_RELEVANCE_SHARE
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import counted
@@ -40,6 +41,9 @@ MIN_SAID_GAIN = 0.0005
 """A confirmed gain of less than this share of the baseline's mean would be written as 0.0%."""
 FEW_QUERIES = 30
 """Number of queries below which a verdict is said to rest on few."""
+PASSAGES_PREFIX = "On passages cut from your documents, "
+"""Begins the verdict on passages: one document is right for each, and the other documents of a list are unknown."""
+PASSAGES_CAUTION = "Passages cannot show whether the rest of a list is on topic: have queries judged before you ship."
 MIN_JUDGED_SHARE = 0.95
 """Share of judged documents below which a setting is no candidate, if judgements are pooled."""
 
@@ -71,7 +75,8 @@ class Option(OneLine):
     confirmed_budget: float | None = None  # the share that it was to keep there
     confirmed_queries: int | None = None  # number of queries there
     confirmed_needed: int | None = None  # number that would prove the budget; None if it is proven, denied or too many
-    is_left_out: bool = False  # no candidate: too few of its documents are judged, so its chance holds for those alone
+    is_left_out: bool = False  # no candidate: too few of its documents are judged, or it strays
+    is_stray: bool = False  # no candidate: on passages, its sets keep too little of the baseline's relevance
     is_on_curve: bool = False  # one value of an exact curve, which was not measured by itself
 
     def _describe(self) -> str:
@@ -148,6 +153,7 @@ class Decision(Tabular):
     confirm_queries: int
     cost: Comparison | None = None  # what sure clearly costs in another metric of relevance, None without such
     judge: JudgeUse | None = None  # what a model judged beside the person, None where people alone judged
+    is_on_passages: bool = False  # the queries are cut from the corpus's documents, and judge one document each
     next_level: Decision | None = None  # counted from the next grade; None where that is the same, unknown or unasked
 
     def __str__(self) -> str:
@@ -167,7 +173,8 @@ class Decision(Tabular):
         Columns: name, label (the decoder in full), choice ("sure", "bet" or ""), gain (of the objective, as a share),
         share_kept (of the baseline's metric), low and high (its 95 % interval), chance (of keeping the budget),
         sure_share, judged, other_change, confirmed, has_held, confirmed_share, confirmed_low, confirmed_gain,
-        confirmed_gain_low, confirmed_budget, confirmed_queries, confirmed_needed, is_left_out and is_on_curve.
+        confirmed_gain_low, confirmed_budget, confirmed_queries, confirmed_needed, is_left_out, is_stray and
+        is_on_curve.
         """
         # The sure setting comes last, so that it counts where both are one.
         labels = {option.label: role for role, option in (("bet", self.bet), ("sure", self.sure)) if option is not None}
@@ -210,7 +217,8 @@ class Decision(Tabular):
     @property
     def warning(self) -> str:
         """Sentence on a weak verdict: few queries, or no setting with enough judgements; "" for neither."""
-        if self.options and len(self.left_out) == len(self.options):
+        is_all_left_out = bool(self.options) and len(self.left_out) == len(self.options)
+        if is_all_left_out and not any(option.is_stray for option in self.left_out):
             return f"No setting can be chosen: each returns too many documents that nobody judged ({self.judged_text})."
         if self.queries < FEW_QUERIES:
             n_queries = counted(self.queries, "query", "queries")
@@ -228,7 +236,15 @@ class Decision(Tabular):
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; `decoder_from_json` of engine.evaluation.sweep.cell reads the decoders."""
         plain_names = ["baseline", "keep", "metric", "objective", "k", "split", "queries"]
-        plain_names += ["judged", "judged_most", "scarce", "is_pooled", "is_declared", "relevant_from"]
+        plain_names += [
+            "judged",
+            "judged_most",
+            "scarce",
+            "is_pooled",
+            "is_declared",
+            "relevant_from",
+            "is_on_passages",
+        ]
         facts = {name: getattr(self, name) for name in plain_names}
         facts |= {"confirm_split": self.confirm_split, "confirm_queries": self.confirm_queries}
         facts |= {role: option and _option_to_json(option) for role, option in (("sure", self.sure), ("bet", self.bet))}
@@ -354,10 +370,12 @@ def _describe(decision: Decision) -> Iterator[str]:
         outcome = f"; {describe_outcome(sure, decision.confirm_split or '', is_brief=True)}" if sure.agrees else ""
         if sure.confirmed:
             outcome = f"; {sure.describe_confirmation(decision.confirm_split or '')}"
-        yield f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}{outcome}."
+        sentence = f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}{outcome}."
+        yield prefix_headline(sentence, decision)
     else:
         second_verb = "" if verb_of_setting == "is" else "is "
-        yield f"No setting {verb_of_setting} {more} and {second_verb}sure to keep {budget}."
+        sentence = f"No setting {verb_of_setting} {more} and {second_verb}sure to keep {budget}."
+        yield prefix_headline(sentence, decision)
     if bet is not None:
         goal = _format_gain(bet) if sure is not None else f"{_format_gain(bet)} {more}"
         outcome = ""
@@ -366,12 +384,13 @@ def _describe(decision: Decision) -> Iterator[str]:
         yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet.chance)}{outcome}."
     elif sure is None and (nearest := decision.nearest) is not None:
         yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest.chance)}."
+    if decision.is_on_passages:
+        yield PASSAGES_CAUTION
     if decision.cost is not None:
         yield _describe_cost(decision.cost)
     if (tied := _find_tied(decision)) is not None:
         yield f"{tied.name} is sure too, at {_format_gain(tied)}: of gains within a point the safest is taken."
-    if decision.left_out:
-        yield _describe_left_out(decision)
+    yield from _describe_left_out(decision)
     if decision.scarce:
         yield _describe_scarce(decision)
     yield from _describe_origin(decision)
@@ -384,6 +403,18 @@ def _describe(decision: Decision) -> Iterator[str]:
     if decision.relevant_from != 1:
         yield f"A document counts as relevant from grade {decision.relevant_from}."
     yield from _describe_next_level(decision)
+
+
+def prefix_headline(sentence: str, decision: Decision, scope: str = "") -> str:
+    """Begin a verdict's first sentence with what it holds for: passages, and the compared decoders.
+
+    scope: the decoders, such as "With MMR alone"; "" for all
+    """
+    parts = [PASSAGES_PREFIX.removesuffix(", ")] if decision.is_on_passages else []
+    sentence = sentence.removeprefix(PASSAGES_PREFIX)
+    if scope:
+        sentence = f"{scope} {sentence[:1].lower()}{sentence[1:]}"
+    return ", ".join([*parts, f"{sentence[:1].lower()}{sentence[1:]}" if parts else sentence])
 
 
 def _describe_cost(cost: Comparison) -> str:
@@ -440,13 +471,32 @@ def _name_gain(objective: str) -> tuple[str, str, str]:
     return "have", "has", f"{'less' if objective in LESS_IS_BETTER else 'more'} {title_of(objective)}"
 
 
-def _describe_left_out(decision: Decision) -> str:
-    """Say that too few documents of settings, or of the baseline, are judged, so that they are no candidates."""
-    left_out = decision.left_out
-    settings_text = counted(len(left_out), "setting")
+def _describe_left_out(decision: Decision) -> Iterator[str]:
+    """Yield sentences on settings that are no candidates: too few documents are judged, or they stray."""
+    strays = [option for option in decision.left_out if option.is_stray]
+    unjudged = [option for option in decision.left_out if not option.is_stray]
+    if unjudged:
+        yield _describe_unjudged(decision, unjudged)
+    if strays:
+        share_text = percent(MIN_SET_RELEVANCE_SHARE)
+        yield (
+            f"Left out: {_count_settings(strays)} whose lists stray: less than {share_text} as far above the corpus's "
+            f"mean relevance as {decision.baseline}'s."
+        )
+
+
+def _count_settings(options: Sequence[Option]) -> str:
+    """Count settings, and how many of them are values on exact curves."""
+    settings_text = counted(len(options), "setting")
     # A curve counts as many settings, which nobody measured one by one.
-    if n_on_curves := sum(option.is_on_curve for option in left_out):
+    if n_on_curves := sum(option.is_on_curve for option in options):
         settings_text += f" ({n_on_curves:,} of them values on exact curves)"
+    return settings_text
+
+
+def _describe_unjudged(decision: Decision, left_out: Sequence[Option]) -> str:
+    """Say that too few documents of settings, or of the baseline, are judged, so that they are no candidates."""
+    settings_text = _count_settings(left_out)
     if all(option.judged is None for option in left_out):
         return f"Left out: {settings_text}; how many of their documents are judged is unknown."
     minimum = percent(MIN_JUDGED_SHARE)

@@ -18,7 +18,7 @@ function markOffTopic(row, isOff) {
   row.isOff = isOff;
   const node = row.off;
   node.textContent = "";
-  node.title = isOff ? "Off-topic: not among the 5% of the corpus that are most relevant to the query" : "";
+  node.title = isOff ? "Off-topic: not among the documents most relevant to the query, 5% of the corpus or 3·k documents where those are more" : "";
   if (!isOff) return;
   make(node, "span", "", { text: "OFF-TOPIC" });
   make(node, "i", "brief-mark", { "aria-hidden": true });

@@ -115,7 +115,7 @@ const PRECISION = 100000;
 export const MIN_RELEVANCE_SHARE = 0.95;
 const ROUNDING = 1e-9;
 
-// A floor is the relevance that 5 % of the corpus reach for the query; below it a document is off-topic.
+// A floor, of the engine, is the relevance of the last document on the query's topic; below it a document is off-topic.
 export const isOnTopic = (relevance, floor) => (floor ?? null) === null || relevance === null || relevance >= floor;
 
 // A set of documents and its figures. ids: positions in the document lists of `answers`, in rank order.

@@ -265,7 +265,7 @@ class Tile {
       `<span title="Mean cosine of the set's documents with the query">Relevance <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
     this.topic.hidden = floor === null;
     this.topic.innerHTML = `<b>${set.ids.length - set.onTopic(floor)} of ${set.ids.length}</b> off-topic`;
-    this.topic.title = floor === null ? "" : `Documents with a relevance below ${number(floor)}, which 5% of the corpus reach, that are not judged relevant`;
+    this.topic.title = floor === null ? "" : `Documents with a relevance below ${number(floor)}, which 5% of the corpus reach, or 3·k documents where those are more, that are not judged relevant`;
     // A single document has no pairs, and a picture of them would be an empty box.
     this.thumb.hidden = !set.pairs;
     Object.assign(this.thumb, { width: k, height: k });

@@ -13,7 +13,7 @@ class Verdict {
   constructor(parent) {
     this.root = make(document.createDocumentFragment(), "div", "verdict");
     styled(parent, "verdict.css", this.root);
-    this.sentences = [0, 1].map(() => make(this.root, "p", "sentence"));
+    this.sentences = [0, 1, 2].map(() => make(this.root, "p", "sentence"));
     this.sentences[0].setAttribute("aria-live", "polite");
     this.cards = make(this.root, "div", "cards");
     this.choices = ["Sure", "Bet"].map((role) => this.makeChoice(role));
@@ -130,6 +130,8 @@ class Verdict {
     this.denial = value === this.component.data.budget ? this.component.data.denial : "";
     this.sentences[0].classList.toggle("denied", Boolean(this.denial));
     this.sentences.forEach((line, i) => (line.textContent = budget.sentences[i] ?? ""));
+    // Only a verdict on passages has a third sentence, at every budget: the others have no room for it.
+    this.sentences[2].hidden = part !== "headline" || !this.sentences[2].textContent;
     const { confirmations = [] } = this.component.data;
     this.choices.forEach((choice, i) => {
       const confirmation = value === this.component.data.budget ? confirmations[i] : null;

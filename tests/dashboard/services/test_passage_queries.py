@@ -8,10 +8,14 @@ import pytest
 import streamlit as st
 
 import engine
+from dashboard.charts.verdict_data import list_headlines
 from dashboard.services import passage_queries, query_vectors, sweeps
+from dashboard.tradeoff import selection
+from dashboard.tradeoff.verdict import shorten_headlines
 from dashboard.widgets import passages
 from engine.data.beir import write_beir
-from engine.data.cloze import SPLIT
+from engine.data.cloze import PASSAGES_SPLIT, SPLIT
+from engine.evaluation.decision import PASSAGES_CAUTION, PASSAGES_PREFIX
 from support.charts import figure, ids
 from support.cli import run
 from support.pages import component, csv_source, finish_jobs, job_of, keys, press, screen, texts
@@ -67,6 +71,22 @@ def test_trade_off_measures_passages_of_an_unlabelled_corpus(source):
     assert any(f"Recall@10 {point.mean['recall']:.3f}" in text for text in cards), cards[:2]
 
 
+def test_verdict_on_passages_says_so_and_judging_is_the_next_step(source):
+    app = tradeoff(source)
+    app = finish_jobs(press(app, "tradeoff.start") if "tradeoff.start" in keys(app) else app)
+    kinds = {button.key: button.proto.type for button in app.button}
+    assert kinds["tradeoff.judge.own"] == "primary" and list(kinds.values()).count("primary") == 1
+    assert kinds.get("tradeoff.use", "secondary") == "secondary"
+    sentences = [text.value for text in app.text]
+    (first,) = [text for text in sentences if text.startswith("On passages cut from your documents, with MMR alone ")]
+    assert PASSAGES_CAUTION in sentences
+    estimates = app.session_state[selection.LAST_KEY][2]
+    assert estimates.is_on_passages and 0 < estimates.corpus_relevance < 1
+    decision = estimates.decide(0.95)
+    assert first == list_headlines(decision, "With MMR alone")[0]
+    assert shorten_headlines(decision, "With MMR alone")[0].startswith(PASSAGES_PREFIX + "with MMR alone: ")
+
+
 def test_a_passage_is_asked_with_its_judgements_and_other_pages_ask_its_words(source):
     app = tradeoff(source)
     app = finish_jobs(press(app, "tradeoff.start") if "tradeoff.start" in keys(app) else app)
@@ -85,7 +105,7 @@ def test_tune_takes_passages_and_says_so(source):
     assert "Tuning needs judgements" in texts(app)
     app.toggle(key="tune.passages").set_value(True).run()
     assert not app.exception and "60 passages of 5 to 25 words" in texts(app)
-    assert [s.options for s in app.selectbox if s.label == "Choose on"] == [[passage_queries.PASSAGES_SPLIT]]
+    assert [s.options for s in app.selectbox if s.label == "Choose on"] == [[PASSAGES_SPLIT]]
     app = finish_jobs(press(app, "tune.start"))
     (outcome,) = app.session_state["tune.outcomes"].values()
     assert outcome.tuned.dev == "half 1 of passages" and "share no query" in outcome.remarks

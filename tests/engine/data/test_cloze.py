@@ -5,7 +5,7 @@ import re
 import pytest
 
 import engine
-from engine.data.cloze import find_containing_rows
+from engine.data.cloze import are_passages, find_containing_rows
 from engine.theory.text_vectors import text_vectors
 from support.random_texts import corpus_of
 
@@ -151,3 +151,16 @@ def test_cloze_data_set_works_with_the_engine():
     got = engine.measure(ranking, space, embedded, data.qrels["test"], 3, ("recall", "mrr", "ndcg"))
     # A document with all the words beats its copies without one of them.
     assert got.mean == {"recall": 1, "mrr": 1, "ndcg": 1} and got.left_out == 0
+
+
+@pytest.mark.parametrize(
+    ("split", "ids", "expected"),
+    [
+        ("passages", ["a?"], True),
+        ("half 1 of passages", ["a?"], True),
+        ("passages", ["a"], False),
+        ("test", ["a?"], False),
+    ],
+)
+def test_passages_are_known_by_their_split_and_their_ids(split, ids, expected):
+    assert are_passages(split, ids) is expected

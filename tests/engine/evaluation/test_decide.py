@@ -767,3 +767,43 @@ def test_queries_on_which_the_baseline_finds_nothing_make_nothing_sure():
         sure = decide(cells, keep=0.6, confirm=others).sure
         assert sure.confirmed_low == pytest.approx(0.05 ** (1 / n_at_stake))
         assert sure.chance == pytest.approx(1 - 0.6**n_at_stake, abs=1e-6) or is_enough
+
+
+def make_passage_cells(stray_cosine):
+    """Cells of passages: Top-k, a setting of a small gain, and one of a large gain with sets of this cosine sum."""
+    ids = tuple(f"d{i:04}?" for i in range(N_QUERIES))
+
+    def measure(method, gain, cos_sum, **params):
+        values = make_values(gain, cos_sum=np.full(N_QUERIES, cos_sum))
+        return cell(method, values, split="passages", queries=ids, counts={"returned": 10}, **params)
+
+    near = measure("mmr", 0.1, 0.8, relevance_weight=0.9)
+    return [measure("top_k", 0.0, 0.8), near, measure("mmr", 0.5, stray_cosine, relevance_weight=0.5)]
+
+
+def test_verdict_on_passages_begins_with_them_and_warns_of_what_they_cannot_show():
+    decision = decide(make_passage_cells(0.8)[:2])
+    first, caution = decision.sentences[:2]
+    assert first.startswith("On passages cut from your documents, you can be 10% more diverse")
+    assert (
+        caution == "Passages cannot show whether the rest of a list is on topic: have queries judged before you ship."
+    )
+    assert decision.as_json()["is_on_passages"]
+
+
+@pytest.mark.parametrize(("stray_cosine", "is_stray"), [(0.8, False), (0.6, True)])
+def test_setting_whose_sets_are_much_less_relevant_than_the_baseline_s_is_not_chosen_on_passages(
+    stray_cosine, is_stray
+):
+    cells = make_passage_cells(stray_cosine)
+    estimates = replace(estimate_options(cells), corpus_relevance=0.1)
+    # Ten documents with ILAD of .4 have a sum of length √(10 + 90 · .6), with .6 a length of √(10 + 90 · .4).
+    relevances = np.array([0.8, stray_cosine]) * np.sqrt([64, 46]) / 10
+    assert is_stray == (relevances[1] - 0.1 < 0.8 * (relevances[0] - 0.1))
+    decision = estimates.decide(0.95)
+    assert decision.sure.label == cells[1 if is_stray else 2].label and decision.bet is None
+    assert [option.is_stray for option in decision.left_out] == [True] * is_stray
+    said = "Left out: 1 setting whose lists stray: less than 80% as far above the corpus's mean relevance as Top-k's."
+    assert (said in decision.sentences) == is_stray
+    assert estimates.count_missing(0.95) == 0, "judging its documents would not help"
+    assert estimate_options(cells).decide(0.95).sure.label == cells[2].label, "nothing is known of the corpus"
