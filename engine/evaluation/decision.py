@@ -512,9 +512,9 @@ def _find_tied(decision: Decision) -> Option | None:
     options = [option for option in decision.options if option.is_sure and not option.is_left_out]
     if sure is None or not options:
         return None
-    most = max(options, key=rank_by_gain)
-    is_tied = sure.gain >= most.gain - TIED_GAIN - TIE_TOLERANCE
-    return most if is_tied and _format_gain(most) != _format_gain(sure) else None
+    largest = max(options, key=rank_by_gain)
+    is_tied = sure.gain >= largest.gain - TIED_GAIN - TIE_TOLERANCE
+    return largest if is_tied and _format_gain(largest) != _format_gain(sure) else None
 
 
 def _describe_scarce(decision: Decision) -> str:
