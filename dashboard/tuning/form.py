@@ -108,7 +108,7 @@ def draw_form(loaded: Loaded) -> tuple[TuningRequest, FormPlaces]:
     places = FormPlaces(splits_line, _open_line("tune-start-line"))
     fields: dict[str, Any] = {"method": method, "objective": objective}
     fields |= {"choose": choose, "report": report, "halve": halve}
-    with st.expander("Advanced", type="compact"):
+    with st.expander("Advanced"):
         if method != EVERY:
             _describe_untunable(baseline_name)
         fields |= _draw_all_decoders(loaded) if method == EVERY else _draw_one_decoder(loaded, specs[method])

@@ -56,15 +56,20 @@ function shorten(text) {
   return letters.slice(0, half).join("") + "…" + letters.slice(-half).join("");
 }
 
-// Shorten names; of those that are then alike, each is read from the first word in which they differ.
-export function shortenApart(names) {
+// Shorten names without their common prefix; of those that are then alike, each is read from the first word in which
+// they differ.
+export function shortenApart(names, prefix = "") {
   const labels = new Map(), groups = new Map();
-  for (const name of new Set(names)) groups.set(shorten(name), [...(groups.get(shorten(name)) ?? []), name]);
+  for (const name of new Set(names)) {
+    const text = name.startsWith(prefix) && name.length > prefix.length ? name.slice(prefix.length) : name;
+    groups.set(shorten(text), [...(groups.get(shorten(text)) ?? []), [name, text]]);
+  }
   for (const [label, alike] of groups) {
+    const first = alike[0][1];
     let n = 0;
-    while (alike.length > 1 && alike.every((name) => name.length > n && name[n] === alike[0][n])) n++;
-    const start = alike[0].lastIndexOf(" ", n - 1) + 1;
-    for (const name of alike) labels.set(name, start ? shorten(`…${name.slice(start)}`) : label);
+    while (alike.length > 1 && alike.every(([, text]) => text.length > n && text[n] === first[n])) n++;
+    const start = first.lastIndexOf(" ", n - 1) + 1;
+    for (const [name, text] of alike) labels.set(name, start ? shorten(`…${text.slice(start)}`) : label);
   }
   return labels;
 }
@@ -259,7 +264,7 @@ export class MapOverlay {
       if (point && this.inside(point)) pins.set(row, { row, x: point[0], y: point[1], name: this.placeOf(row)[2], sets: [] });
     }
     this.pins = [...pins.values()];
-    this.labels = shortenApart(this.pins.map(({ name }) => name));
+    this.labels = shortenApart(this.pins.map(({ name }) => name), this.data.prefix ?? "");
     const taken = this.pins.map(({ x, y }) => [x - 8, y - 8, x + 8, y + 8]);
     // Before the first query there is none to mark.
     const query = this.data.place && pixel(this.data.place);

@@ -110,7 +110,7 @@ def name_sure_setting(app):
     card = pages.component(pages.press(app, "tradeoff.card"), "tradeoff.card.picture")
     card_texts = re.findall(">([^<]+)<", card["svg"])
     return {
-        budgets[0]["sentences"][0].rpartition(": ")[2].removesuffix("."),
+        budgets[0]["sentences"][0].rpartition(": ")[2].removesuffix(".").partition("; ")[0],
         choices["options"][budgets[1]["choices"][0]]["name"],
         table["options"][budgets[2][0][0]]["cells"][0].replace("\u00a0", " "),
         card_texts[card_texts.index("Sure") + 1],
