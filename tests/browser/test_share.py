@@ -23,7 +23,8 @@ def read_sliders(page):
 
 
 def open_decoder_choice(page):
-    """Open the choice of decoders."""
+    """Open the choice of decoders, once the page is drawn: a button that is drawn anew loses the click."""
+    idle(page)
     page.get_by_role("button", name="Decoders and settings").click()
     choice = page.get_by_test_id("stPopoverBody").get_by_role("toolbar", name="Decoders")
     choice.wait_for(timeout=WAIT)
