@@ -57,7 +57,7 @@ from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import DataError, FrontierError
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, build_curve_cell, estimate_on_axes
-from engine.evaluation.decision import Decision, list_best_options
+from engine.evaluation.decision import Decision, describe_tie, list_best_options
 from engine.evaluation.frontier import (
     BAND_RESAMPLES,
     TIME_AXIS,
@@ -819,8 +819,8 @@ def _draw_uncounted(sweep: Sweep, cells: Cells, refusal: str) -> None:
 
 
 def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
-    """Return sentences on what a verdict depends on: how judgements count, and settings not measured yet."""
-    sentences = []
+    """Return sentences on what a verdict depends on: ties, how judgements count, and settings not measured yet."""
+    sentences = list(filter(None, [describe_tie(decision)]))
     # The verdict has named what another level would choose: this says which of both to use.
     if decision.differs_at_next_level:
         level = decision.relevant_from

@@ -388,8 +388,6 @@ def _describe(decision: Decision) -> Iterator[str]:
         yield PASSAGES_CAUTION
     if decision.cost is not None:
         yield _describe_cost(decision.cost)
-    if (tied := _find_tied(decision)) is not None:
-        yield f"{tied.name} is sure too, at {_format_gain(tied)}: of gains within a point the safest is taken."
     yield from _describe_left_out(decision)
     if decision.scarce:
         yield _describe_scarce(decision)
@@ -506,15 +504,20 @@ def _describe_unjudged(decision: Decision, left_out: Sequence[Option]) -> str:
     return f"Left out: {settings_text} with fewer than {minimum} of the documents judged: judge more."
 
 
-def _find_tied(decision: Decision) -> Option | None:
-    """Find the sure setting that gains the most where a safer one is chosen that gains visibly less, else None."""
+def describe_tie(decision: Decision) -> str:
+    """Say which sure setting gains the most where a safer one is chosen that gains visibly less, else "".
+
+    It is for those who see all settings, as a decision without its options cannot tell.
+    """
     sure = decision.sure
-    options = [option for option in decision.options if option.is_sure and not option.is_left_out]
+    options = [option for option in decision.options if option.is_sure]
     if sure is None or not options:
-        return None
+        return ""
     largest = max(options, key=rank_by_gain)
     is_tied = sure.gain >= largest.gain - TIED_GAIN - TIE_TOLERANCE
-    return largest if is_tied and _format_gain(largest) != _format_gain(sure) else None
+    if not is_tied or _format_gain(largest) == _format_gain(sure):
+        return ""
+    return f"{largest.name} is sure too, at {_format_gain(largest)}: of gains within a point the safest is taken."
 
 
 def _describe_scarce(decision: Decision) -> str:
