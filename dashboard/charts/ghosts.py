@@ -10,7 +10,7 @@ from dashboard.charts.palette import GREY, translucent
 SIZE = (1000, 400)
 """Width and height of a drawing in its own units; a page stretches it."""
 WEIGHT_PATHS = ((20, 30, 955), (150, 170, 915), (190, 200, 850), (255, 235, 800), (270, 290, 820), (300, 320, 740))
-"""Of each document the height where its line begins and in its middle, and where along λ₁ its weight ends."""
+"""Heights of each document's line at its beginning and in its middle, and where along λ₁ its weight ends."""
 FALLS = (
     ((0, 60), (20, 58), (38, 80), (55, 120), (70, 170)),
     ((0, 60), (30, 66), (52, 110), (66, 150), (95, 190)),

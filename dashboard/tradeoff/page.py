@@ -608,10 +608,10 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
     has_vectors = all(part.vectors is not None for part in sweep.parts)
     if seconds := sweeps.estimate_seconds(sweep):
         size_text += f" · about {rough_duration(seconds)}{'' if has_vectors else ' once the queries are embedded'}"
-    cost_text = ""
+    text = f"{' and '.join(parts)} to measure · {size_text}."
     if sweep.n_pairs:
-        cost_text = f" A model reads up to {sweep.n_pairs:,} pairs of query and document, which takes long."
-    return f"{' and '.join(parts)} to measure · {size_text}.{cost_text}"
+        text += f" A model reads up to {sweep.n_pairs:,} pairs of query and document, which takes long."
+    return text
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
