@@ -1,7 +1,6 @@
 """The exact frontier: means over queries at every value of a selector's λ."""
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,10 +51,11 @@ from engine.values import Embeddings, Qrels, Queries, digest_of
 BREAKPOINT_TOLERANCE = Real(
     1e-6, "tolerance", 0.0, 0.1, name="tolerance", help="Of breakpoints nearer than this some are merged."
 )
-FIRST_BLOCK_SIZE, MAX_BLOCK_SIZE = 8, 64
-"""Queries whose paths are computed between two reports of progress, at first and at most."""
-REPORT_INTERVAL_S = 1.0
-"""Seconds between two reports that blocks of queries aim at: slower ones are followed by smaller ones."""
+BLOCK_QUERIES, BLOCK_SCORES = 8, 200_000
+"""Queries whose paths are computed between two reports of progress, at most, and about how many scores they have.
+
+The size of a block follows the corpus, not the clock: the last bits of a product of matrices depend on their shape.
+"""
 DEFAULT_FACTS: Mapping[str, Any] = {"tolerance": BREAKPOINT_TOLERANCE.default, "resamples": BAND_RESAMPLES, "seed": 0}
 """Default merging of breakpoints and draws of bands."""
 StepArrays = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]
@@ -343,20 +343,17 @@ class _CurveRequest:
         spec = self.stage.spec
         symbol = next(param.symbol for param in spec.params if param.name == self.stage.path_parameter)
         progress_label = f"every {symbol} of {spec.title}"
-        block_start, block_size = 0, FIRST_BLOCK_SIZE
-        while block_start < n_queries:
-            started_at = time.monotonic()
+        block_size = max(1, min(BLOCK_QUERIES, BLOCK_SCORES // len(self.space)))
+        for block_start in range(0, n_queries, block_size):
             report(block_start, n_queries, progress_label)
             if stop is not None and stop.is_set():
                 raise Cancelled(
                     "the exact frontier was stopped; curves that are finished are kept where there is a store"
                 )
-            block_stop = min(block_start + block_size, n_queries)
-            block_queries = self.vectors.take(range(block_start, block_stop))
+            block_queries = self.vectors.take(range(block_start, min(block_start + block_size, n_queries)))
             paths = path(self.stage, self.space, block_queries, max(set_sizes), self.interval, **self.decoder.limits)
             for k in set_sizes:
                 step_blocks[k].append(self._measure_steps(paths, block_start, k))
-            block_start, block_size = block_stop, _adapt_block_size(block_size, time.monotonic() - started_at)
         report(n_queries, n_queries, progress_label)
         for k in set_sizes:
             index_blocks, start_blocks, value_blocks, count_blocks = zip(*step_blocks[k], strict=True)
@@ -423,13 +420,6 @@ class _CurveRequest:
             provenance={**self.data, **read_versions(), "device": self.space.device.type},
             key=self.make_key(k), steps=steps, **self.facts,
         )  # fmt: skip
-
-
-def _adapt_block_size(block_size: int, seconds: float) -> int:
-    """Return the number of queries of the next block, given the seconds that a block of `block_size` took."""
-    if seconds > REPORT_INTERVAL_S:
-        return max(1, block_size // 2)
-    return block_size if seconds > REPORT_INTERVAL_S / 2 else min(MAX_BLOCK_SIZE, 2 * block_size)
 
 
 def _join_blocks(blocks: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

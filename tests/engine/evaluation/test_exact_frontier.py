@@ -139,21 +139,17 @@ def test_curves_of_two_columns_and_limits_are_not_mixed(tmp_path):
     assert len({curve.at(0.9)["ilad"] for curve in curves.values()}) == len(curves)
 
 
-def test_a_slow_curve_reports_after_every_query_and_stays_the_same(monkeypatch):
+@pytest.mark.parametrize("block_scores, block_size", [(10**9, 8), (3 * N, 3), (1, 1)])
+def test_blocks_between_two_reports_follow_the_corpus_and_change_no_curve(monkeypatch, block_scores, block_size):
     space, queries, qrels, _ = toy(2)
-    curves, reports = {}, {}
-    for seconds in (0.0, 1e6):
-        monkeypatch.setattr(exact_frontier, "REPORT_INTERVAL_S", seconds)
-        reports[seconds] = []
-        curves[seconds] = engine.exact_frontier(
-            "threshold", space, queries, qrels, 5, progress=lambda done, *_, at=seconds: reports[at].append(done)
-        )
-    # Blocks of 8, 4, 2 and then 1 where each takes too long; of 8 and 16 where none does.
-    assert reports[0.0] == [0, 8, 12, *range(14, B + 1)] and reports[1e6] == [0, 8, B]
-    slow, quick = curves.values()
-    assert np.array_equal(slow.breakpoints, quick.breakpoints)
-    for metric, means in quick.means.items():
-        assert np.array_equal(slow.means[metric], means)
+    usual = engine.exact_frontier("threshold", space, queries, qrels, 5)
+    monkeypatch.setattr(exact_frontier, "BLOCK_SCORES", block_scores)
+    reports = []
+    curve = engine.exact_frontier("threshold", space, queries, qrels, 5, progress=lambda done, *_: reports.append(done))
+    assert reports == [*range(0, B, block_size), B]
+    assert np.array_equal(curve.breakpoints, usual.breakpoints)
+    for metric, means in usual.means.items():
+        assert np.array_equal(curve.means[metric], means)
 
 
 def test_curves_of_two_duplicate_thresholds_are_not_mixed(tmp_path):
