@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -56,7 +57,7 @@ class RandomPairs:
         """The mean of 1 − cos: the ILAD of documents that have nothing to do with each other; NaN without a pair."""
         return 1 - float(self.cosines.mean()) if len(self) else math.nan
 
-    @property
+    @cached_property
     def threshold(self) -> float:
         """The larger of 0.9 and the cosine below which 99.9% of the pairs lie, rounded up to four decimals.
 
