@@ -61,6 +61,7 @@ def test_parameters_keep_their_order():
             assert current == frozen, f"the parameters of {facade}.{name} were {frozen} and are {current}"
 
 
+@pytest.mark.deep
 def test_orag_is_reached_in_every_way():
     code = (
         "import engine; a = engine.orag.session\nfrom engine import orag; assert orag.session is a\n"

@@ -115,6 +115,7 @@ def test_port_to_forward_is_named_in_place_of_a_tab(monkeypatch, capsys):
     assert len(opened) == 1 and "-L 4567:127.0.0.1:4567" in printed and Started.url in printed
 
 
+@pytest.mark.deep
 def test_pages_answer_below_a_secret_path_until_closed(monkeypatch, tmp_path):
     # Secrets of another server would demand a sign-in that leads back to that server.
     (tmp_path / ".streamlit").mkdir()
@@ -145,6 +146,7 @@ def test_process_that_does_not_start_is_quoted_and_the_path_kept_secret(monkeypa
     assert not asked
 
 
+@pytest.mark.deep
 def test_answer_at_the_port_of_a_process_that_has_ended_is_not_believed(monkeypatch):
     def end_and_answer(running):
         running._process.kill()

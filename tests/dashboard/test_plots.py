@@ -49,6 +49,7 @@ def draw_all(world, values, dark):
     }
 
 
+@pytest.mark.deep
 def test_every_figure_is_drawn_for_both_backgrounds(world, values):
     for dark in (False, True):
         figures = draw_all(world, values, dark)

@@ -82,6 +82,7 @@ def test_decode_takes_it_from_the_command_line(demo, scorer_options, scorer):
     assert [d["id"] for d in answer["results"][0]["documents"]] == [dataset.corpus.ids[i] for i in expected.index[0]]
 
 
+@pytest.mark.deep
 def test_a_sweep_goes_over_scorers_from_the_command_line(demo, tmp_path):
     store = str(tmp_path / "sweep.db")
     command = ["sweep", "--select", "top_k", "--select", "mmr", "--points", "2", "-k", "3", "--store", store]

@@ -112,6 +112,7 @@ def test_texts_in_html_are_escaped():
     assert "<script>" not in measures._repr_html_() and "&lt;script&gt;" in measures._repr_html_()
 
 
+@pytest.mark.deep
 def test_pandas_is_not_imported_before_a_frame_is_asked_for():
     code = (
         "import sys, torch, engine\n"

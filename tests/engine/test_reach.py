@@ -190,6 +190,7 @@ def test_second_answer_to_one_query_needs_no_trip_for_its_pool():
     assert [engine.decode(chosen, reach, queries, K).info[0]["trips"] for _ in range(2)] == [1, 0]
 
 
+@pytest.mark.deep
 def test_answer_does_not_depend_on_what_was_asked_before(small_pools):
     rows, queries = problem("clustered", 4, n=1200, d=24, batch=3)
     ids, _ = corpus(rows)

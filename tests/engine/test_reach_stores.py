@@ -62,6 +62,7 @@ def test_filter_makes_a_corpus_of_what_matches(engines, kind):
     assert [list(info["ids"]) for info in answer.info] == [[part[r] for r in full.rows(q)] for q in range(3)]
 
 
+@pytest.mark.deep
 def test_index_of_pgvector_proves_nothing_and_a_proof_takes_at_most_three_scans(engines):
     ids, rows, queries, space = documents(n=6000, d=48)
     store = engines.store_of("pgvector", ids, rows, index="hnsw")

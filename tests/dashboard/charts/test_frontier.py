@@ -546,6 +546,7 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart
     assert len({title.font.color for title in titles}) == len(titles), "each in its decoder's colour"
 
 
+@pytest.mark.deep
 def test_panels_have_their_titles_at_every_budget_that_can_be_dragged_to(estimated_chart):
     meta = plot_panels(estimated_chart).layout.meta
     names, titles = meta["panels"], meta["titles"]

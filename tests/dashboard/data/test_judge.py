@@ -282,6 +282,7 @@ def requested(source, **session):
     return judging(source, **{REQUEST_KEY: request} | session), pairs, known
 
 
+@pytest.mark.deep
 def test_documents_that_another_page_asks_for_are_judged_beside_the_grades_of_the_file(judged_animals):
     app, pairs, known = requested(judged_animals)
     assert pairs & known, "the file judges some of them"

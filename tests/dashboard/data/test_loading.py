@@ -332,6 +332,7 @@ def choose(app, label, value):
     return pages.run(app)
 
 
+@pytest.mark.deep
 def test_a_column_of_vectors_and_the_first_line_are_chosen(tmp_path):
     pages.load()
     rows = np.eye(3, 20, dtype=np.float32) * 2

@@ -288,6 +288,7 @@ def test_a_cancelled_simulation_is_kept_and_goes_on(monkeypatch):
     assert "Stopped" not in pages.texts(app) and "Resume continues the run" in pages.texts(app)
 
 
+@pytest.mark.deep
 def test_the_example_teaches_where_nobody_has_said_anything():
     app = drift(looking=EXAMPLE_RUN)
     job = simulation.find_example_job(pages.load())
@@ -348,6 +349,7 @@ def test_hostile_documents_stay_text(table):
             assert not [chart for chart in page.get("plotly_chart") if "<img" in chart.proto.spec]
 
 
+@pytest.mark.deep
 def test_feedback_is_listed_undone_and_brought_back():
     app, loaded, rows = voted()
     looking_at(app, "Votes")
@@ -438,6 +440,7 @@ def test_full_information_cannot_become_feedback():
     assert "it has no votes to list" in pages.texts(app)
 
 
+@pytest.mark.deep
 def test_documents_can_be_cut_to_few_words(tmp_path):
     documents = [(f"d{row}", f"text number {row} about {row * 7} of {row % 5} things") for row in range(30)]
     queries = [(f"q{row}", f"what of {row * 7}") for row in range(20)]

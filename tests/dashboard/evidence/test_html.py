@@ -12,6 +12,7 @@ from engine.evidence.run import load_shipped
 from support.draws import deepen
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("is_file_named", deepen([True, False], [True]))
 def test_the_file_has_every_claim_once_and_fetches_nothing(home, tmp_path, is_file_named):
     source, target = tmp_path / "claims.json", tmp_path / "evidence.html"

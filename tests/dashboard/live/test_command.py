@@ -18,6 +18,7 @@ def mmr_at_every_value():
     return [engine.Decoder(engine.make("mmr", relevance_weight=value / 100)) for value in range(101)]
 
 
+@pytest.mark.deep
 def test_without_more_it_takes_the_demo_its_first_queries_and_explores_decoders(tmp_path, demo):
     dataset, _ = demo
     printed = run("share", "--live", str(tmp_path / "live.html"))
@@ -29,6 +30,7 @@ def test_without_more_it_takes_the_demo_its_first_queries_and_explores_decoders(
     assert data["frontier"]["notes"][0] == f"Chosen on {len(dataset.judged('dev'))} queries of dev."
 
 
+@pytest.mark.deep
 def test_outcome_of_a_choice_that_trade_off_was_asked_about_is_on_the_page(tmp_path, demo):
     cache.entry_path(SWEEPS_SECTION, confirmations.CONFIRMATIONS_FILE).unlink(missing_ok=True)
     file, flags = tmp_path / "live.html", ("--count", "1")

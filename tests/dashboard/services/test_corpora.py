@@ -95,6 +95,7 @@ class Thing:
         self.me = self
 
 
+@pytest.mark.deep
 def test_what_is_dropped_dies(monkeypatch, light_settle):
     """Although everything alive is frozen out of the collector's sight after every load."""
     monkeypatch.setattr(corpora, "freeze_heap", light_settle)

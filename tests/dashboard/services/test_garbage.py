@@ -39,6 +39,7 @@ def test_cycles_of_objects_are_freed_while_the_server_works(monkeypatch, start_c
     until(lambda: cycle() is None)
 
 
+@pytest.mark.deep
 def test_what_was_frozen_while_alive_is_freed_in_the_end(monkeypatch, start_collecting):
     """As a session that was open when a corpus was loaded."""
     monkeypatch.setattr(garbage, "_count_young_collections", iter(range(0, 10**6, 100)).__next__)

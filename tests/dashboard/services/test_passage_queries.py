@@ -87,6 +87,7 @@ def test_verdict_on_passages_says_so_and_judging_is_the_next_step(source):
     assert shorten_headlines(decision, "With MMR alone")[0].startswith(PASSAGES_PREFIX + "with MMR alone: ")
 
 
+@pytest.mark.deep
 def test_a_passage_is_asked_with_its_judgements_and_other_pages_ask_its_words(source):
     app = tradeoff(source)
     app = finish_jobs(press(app, "tradeoff.start") if "tradeoff.start" in keys(app) else app)

@@ -3,6 +3,8 @@
 import threading
 from dataclasses import replace
 
+import pytest
+
 import engine
 from dashboard.services import jobs
 from dashboard.services.source import Source
@@ -20,6 +22,7 @@ def read_page_data(app):
     return Parts(job.result.decode()).data
 
 
+@pytest.mark.deep
 def test_the_page_behind_the_dialog_is_drawn_while_its_job_is_queued(monkeypatch):
     app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "split": "dev"})
     monkeypatch.setattr(jobs, "_JOB_SLOTS", threading.BoundedSemaphore(1))

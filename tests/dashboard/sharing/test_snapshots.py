@@ -293,6 +293,7 @@ def test_hostile_snapshot_is_never_markup(empty):
     pages.assert_plain(app, "192.0.2.1")
 
 
+@pytest.mark.deep
 def test_export_dialog_shows_every_target_and_names_the_impossible():
     app = inside("draw_export", decoders=["top_k", "mmr", "nnn"], k=5, **{"explore.mmr.relevance_weight": 0.25})
     app.selectbox(key="export.decoder").set_value("mmr")

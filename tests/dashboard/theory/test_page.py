@@ -160,6 +160,7 @@ def test_a_study_that_ends_while_the_page_is_drawn_keeps_its_place(few, monkeypa
     assert pages.job_of(app, "theory").title == "Counting words"
 
 
+@pytest.mark.deep
 def test_exact_against_steps_measures():
     app = open_theory_view(EXACT)
     assert "FISTA's step is 1/L" in read_messages(app) and "λ₁ = 0.1, λ₂ = 0.1" in read_messages(app)

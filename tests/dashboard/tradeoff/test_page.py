@@ -175,6 +175,7 @@ def test_best_setting_of_each_decoder_has_its_gain_kept_share_and_chance(measure
     assert rows["MMR"]["Keeps 95%"] == "sure"
 
 
+@pytest.mark.deep
 def test_the_decoders_are_explores_and_all_others_wait_for_a_click():
     app = tradeoff(k=8, decoders=["mmr"])
     pills = next(group for group in app.button_group if group.label == "Decoders")
@@ -282,6 +283,7 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     assert "tradeoff.confirm" in pages.keys(app) and "On test" not in pages.texts(app)
 
 
+@pytest.mark.deep
 def test_confirmation_outlives_the_session_and_opens_the_sealed_split(measurements):
     loaded, first = pages.load(), pages.press(measured(), "tradeoff.confirm")
     sentences = [text for text in pages.texts(first).splitlines() if "On test (" in text]
@@ -323,6 +325,7 @@ def test_denied_choice_is_confirmed_for_a_lower_share_by_one_click(measurements)
     assert app.button(key="tradeoff.use").proto.type == "primary"
 
 
+@pytest.mark.deep
 def test_setting_of_a_lower_share_gives_way_when_other_decoders_are_compared(live_views):
     """All parts of the page named another setting than the headline did."""
     app = pages.press(pages.press(measured(), "tradeoff.confirm"), "tradeoff.lower")
@@ -336,6 +339,7 @@ def test_setting_of_a_lower_share_gives_way_when_other_decoders_are_compared(liv
     assert name_sure_setting(app.run()) == names, "it is kept for the decoders that it was chosen among"
 
 
+@pytest.mark.deep
 def test_what_another_split_says_stands_while_other_decoders_are_measured(monkeypatch):
     app = pages.press(measured(), "tradeoff.confirm")
     assert not app.button(key="tradeoff.card").disabled
@@ -357,6 +361,7 @@ def test_what_another_split_says_stands_while_other_decoders_are_measured(monkey
     pages.cancel_job(app, sweeps.SWEEP_PURPOSE)
 
 
+@pytest.mark.deep
 def test_split_without_vectors_says_why_it_cannot_confirm_and_embeds_them_by_a_click(monkeypatch):
     find, n_queries, embedded = confirmations.find_query_vectors, demo_counts()["test"], []
 
@@ -373,6 +378,7 @@ def test_split_without_vectors_says_why_it_cannot_confirm_and_embeds_them_by_a_c
     assert "tradeoff.embed.start" not in pages.keys(app)
 
 
+@pytest.mark.deep
 def test_last_chart_stands_dimmed_until_the_first_new_setting_is_measured(live_views, monkeypatch):
     app = measured()
     assert pages.component(app, "tradeoff.frontier") and pages.component(app, "tradeoff.last.chart") is None
@@ -409,6 +415,7 @@ def test_what_tune_chose_for_the_same_question_is_named_beside_the_choice():
     assert (choice.queries_digest, choice.status) == (digest_query_ids(dev_ids), "")
 
 
+@pytest.mark.deep
 def test_choices_and_sentences_of_every_budget_go_to_the_browser(live_views, measurements):
     app = measured()
     headline, choices = (pages.component(app, f"tradeoff.{part}") for part in ("headline", "choices"))
@@ -436,6 +443,7 @@ def test_setting_between_points_is_opened_by_its_label_and_can_be_dragged_on():
     assert any("MMR · λ 0.55" in html.value for html in app.get("html")), "a drag goes on from there"
 
 
+@pytest.mark.deep
 def test_a_place_between_points_of_a_curve_is_opened():
     app = measured(**{"tradeoff.open": "", selection.SCRUBBED_KEY: 0.55})
     label = next(i for i in ids(figure(app)) if "relevance_weight=0.6" in i)
@@ -456,6 +464,7 @@ def test_a_place_between_points_of_a_curve_is_opened():
     assert pages.load().space.corpus.ids[now[0]] in pages.texts(app)
 
 
+@pytest.mark.deep
 def test_a_link_opens_the_same_chart_in_another_session_and_says_what_is_not_there():
     label = next(i for i in ids(figure(measured())) if "relevance_weight=0.6" in i)
     shown = {"tradeoff.decoders": ["top_k", "mmr"], "tradeoff.y.judged": "ndcg", "tradeoff.values": 11}
@@ -513,6 +522,7 @@ def test_a_run_of_another_system_is_one_more_point_until_it_is_removed(tmp_path)
     assert "run oracle" not in ids(figure(pages.press(app, "runs.remove.oracle")))
 
 
+@pytest.mark.deep
 def test_curves_alone_are_measured_by_themselves_too(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(sweeps, "exact_frontier", lambda *_, **__: None)  # as by somebody who stopped it in time
@@ -536,6 +546,7 @@ def test_what_was_dragged_is_taken_over(monkeypatch):
     assert session[selection.OPEN_POINT_KEY] == known and selection.SCRUBBED_KEY not in session
 
 
+@pytest.mark.deep
 def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     monkeypatch.setattr(sweeps, "MAX_UNASKED_SCORES", 0)
     app = tradeoff(**{"tradeoff.values": 3, "k": 7})
@@ -606,6 +617,7 @@ def test_corpus_with_vectors_of_its_own_says_what_to_do(tmp_path):
     assert "tradeoff.judge.own" not in pages.keys(app), "without an encoder nobody can judge either"
 
 
+@pytest.mark.deep
 def test_aspects_can_be_an_axis(tmp_path):
     documents = [(f"d{i}", f"{['red', 'green', 'blue'][i % 3]} thing number {i}") for i in range(24)]
     queries = [(f"q{i}", f"{c} things") for i, c in enumerate(["red", "green", "blue", "red and blue"])]
@@ -636,6 +648,7 @@ def test_queries_are_grouped_by_a_kept_column(tmp_path):
     assert all(f"&lt;b&gt;{colour}" in heads for colour in colours) and "<b>red" not in heads
 
 
+@pytest.mark.deep
 def test_time_can_be_the_axis_to_the_right_and_what_has_none_is_counted():
     asked = {"k": 9, "tradeoff.x.judged": "milliseconds"}
     app = measured(**asked)
@@ -678,6 +691,7 @@ def test_wins_and_losses_are_sorted_bars_with_both_sets():
     assert all("Only MMR · λ 0.9: " in card and "Only Top-k: " in card for card in bars["hovertext"][:won])
 
 
+@pytest.mark.deep
 def test_the_query_walks_from_the_biggest_win_to_the_biggest_loss():
     app = measured()
     asked = lambda: re.search(r"(\d+) of 157 · Recall (\S+)", pages.texts(app)).groups()  # noqa: E731
@@ -687,6 +701,7 @@ def test_the_query_walks_from_the_biggest_win_to_the_biggest_loss():
     assert app.button(key="tradeoff.after").disabled and asked()[1].startswith("−")
 
 
+@pytest.mark.deep
 def test_groups_of_queries_have_a_panel_each():
     app = measured(**{"tradeoff.view": "By query type"})
     for by in ("relevant", "length", "words"):
@@ -709,6 +724,7 @@ def test_all_settings_are_listed_against_the_baseline():
     ].endswith("↑")
 
 
+@pytest.mark.deep
 def test_many_queries_are_drawn_from():
     app = measured(decoders=["top_k", "mmr"])
     slider = next(s for s in app.select_slider if s.label == "Labelled queries")
@@ -789,6 +805,7 @@ def test_labelled_queries_with_vectors_of_their_own_are_measured(tmp_path):
     assert "cannot be measured" in pages.texts(tradeoff(source))
 
 
+@pytest.mark.deep
 def test_wins_and_losses_are_those_of_a_setting_between_points():
     app = measured(decoders=["top_k", "mmr"], **{"tradeoff.scrubbed": 0.655})
     (bars,) = chart(app, 1)["data"]
@@ -839,6 +856,7 @@ def test_verdict_says_how_many_decoders_it_compares_and_offers_all(monkeypatch):
     assert list_primary(app) == ["tradeoff.start"] and app.button(key="tradeoff.card").disabled
 
 
+@pytest.mark.deep
 def test_setting_of_explore_beside_the_grid_is_offered_and_does_not_lock_the_card(monkeypatch):
     measured()
     monkeypatch.setattr(sweeps, "is_small", lambda sweep: False)

@@ -64,6 +64,7 @@ def test_time_of_an_identification_is_said_before_it_starts():
     assert identification.estimate_seconds(157, 2000) > 5 * identification.estimate_seconds(30, 500)
 
 
+@pytest.mark.deep
 def test_the_example_is_named_with_its_peak_its_setting_and_its_place():
     app = finish(pages.press(open_system(), "tradeoff.system.example"))
     assert "MMR on dense vectors, λ 0.5" in headline_of(app) and "pool of 20" in headline_of(app)
@@ -100,6 +101,7 @@ def test_the_examples_lists_are_those_of_langchain():
         assert run.documents[query_id] == tuple(loaded.space.corpus.ids[rows[pick]] for pick in picks)
 
 
+@pytest.mark.deep
 def test_lists_of_no_decoder_get_no_confident_name_and_five_lists_cannot_tell(tmp_path):
     loaded = pages.load()
     ids, query_ids = loaded.space.corpus.ids, loaded.dataset.judged("dev").ids
@@ -132,6 +134,7 @@ def test_a_cancelled_identification_can_be_started_again(monkeypatch):
     assert app.button(key=f"{IDENTIFICATION_PURPOSE}.start").label == "Start again" and "Stopped." in pages.texts(app)
 
 
+@pytest.mark.deep
 def test_another_encoder_in_the_cache_is_named_and_explore_says_why_it_cannot_open_it(monkeypatch, tmp_path):
     monkeypatch.setattr(identification, "run_identification", identify_by_all_vectors)
     monkeypatch.setattr(families, "DEFAULT_SELECTORS", ("top_k", "mmr"))

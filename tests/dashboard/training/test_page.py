@@ -105,6 +105,7 @@ def test_before_the_first_training_a_measured_claim_is_the_example(source):
     assert sentences[EXAMPLE_CLAIM] in texts and re.search(r"Certain on \d of \d data sets\.", texts)
 
 
+@pytest.mark.deep
 def test_lines_are_explained_where_there_are_some(trained):
     assert " Lines: what" in pages.texts(trained)
     trained.segmented_control(key="train.after.stage.3").set_value("dense").run()
@@ -411,6 +412,7 @@ def test_passages_stand_in_where_nothing_is_judged(own_home):
     assert not app.exception and "Random split of" in pages.texts(app) and not app.button(key="train.start").disabled
 
 
+@pytest.mark.deep
 def test_what_is_damaged_is_trained_anew(source):
     app = pages.press(page(source, **{"train.seed": 8}), "train.start")
     app.session_state["jobs"]["train"].cancel()
@@ -424,6 +426,7 @@ def test_what_is_damaged_is_trained_anew(source):
     assert pages.tables(pages.press_and_finish(other, "train.anew", "train"), "System")
 
 
+@pytest.mark.deep
 def test_a_full_disk_costs_no_epoch_that_is_written(source, monkeypatch):
     written = []
 

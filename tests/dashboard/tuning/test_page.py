@@ -156,6 +156,7 @@ def test_a_cancelled_run_keeps_what_is_finished_and_goes_on(monkeypatch):
     assert "Stopped" not in pages.texts(app) and not app.button(key="tune.start").disabled
 
 
+@pytest.mark.deep
 def test_the_last_good_result_stays_and_says_so(outcomes, monkeypatch):
     app = shown(outcomes)
     good = outcome(app)
@@ -260,6 +261,7 @@ def test_one_target_after_the_other_and_the_files(outcomes):
     assert decoder_from_json(json.loads(app.code[0].value)["decoder"]) == result.decoder
 
 
+@pytest.mark.deep
 def test_a_heat_map_of_two_parameters():
     app = tuned(**{"tune.method": "nnn", "tune.most": 10})
     assert len(next(g for g in app.segmented_control if g.label == "View").options) == 3

@@ -29,6 +29,7 @@ def tradeoff(table, judge=JUDGE):
     return pages.press_and_finish(app, starts[0], sweeps.SWEEP_PURPOSE) if starts else app
 
 
+@pytest.mark.deep
 def test_trade_off_is_decided_by_both_judges_and_tune_agrees_on_the_queries(table):
     alone = pages.texts(tradeoff(table, judge=""))
     assert "judged by" not in alone

@@ -66,6 +66,7 @@ def is_of(curve, cells, without_self):
     return is_same and curve.limits.get("without_self") is without_self
 
 
+@pytest.mark.deep
 def test_another_rule_is_measured_anew(source):
     app, loaded, recalls = pages.finish_jobs(open_page("tradeoff", source)), pages.load(source), {}
     queries, qrels = loaded.dataset.judged("test"), loaded.dataset.qrels["test"]
@@ -113,6 +114,7 @@ def test_a_link_with_an_unknown_rule_is_remarked(source):
     )
 
 
+@pytest.mark.deep
 def test_sources_are_an_axis_and_an_aim_where_the_corpus_has_a_column(source):
     axes = {"tradeoff.x.judged": "unique_sources"}
     app = pages.finish_jobs(open_page("tradeoff", source, tradeoff=axes))

@@ -273,6 +273,7 @@ def test_what_is_set_comes_back_and_what_cannot_count_is_not_swept(monkeypatch):
     assert decoders.build_decoder(SELECTORS[PICKED].cls(), other, other, 30).rerank == other
 
 
+@pytest.mark.deep
 def test_the_frontier_holds_several_scorers():
     sweeps._CELLS.clear()
     app = pages.screen(

@@ -24,6 +24,7 @@ from support.points import cell
 from support.sweeps import without_times
 
 
+@pytest.mark.deep
 def test_a_second_sweep_computes_nothing_and_says_the_same(store, monkeypatch):
     monkeypatch.setattr("engine.evaluation.sweep.executors.compute_unit", None)
     again = run("sweep", "--select", "mmr", "-k", "5", "--points", "3", "--store", store, "--json")
@@ -43,6 +44,7 @@ def test_every_value_is_swept_where_there_is_a_path(tmp_path):
     assert "leave out bm25" in run("sweep", "--values", "all", "--retrieve", "bm25", fails=True)
 
 
+@pytest.mark.deep
 def test_sweep_of_a_grid_stores_exact_curves_and_prints_none(store, tmp_path):
     curves = list(Store(store).read_curves())
     assert [(curve.method, curve.k, curve.split) for curve in curves] == [("mmr", 3, "test"), ("mmr", 5, "test")]
@@ -154,6 +156,7 @@ def test_compare_prints_front_table_and_sentences(store, tmp_path):
         assert named["baseline"] == "mmr(relevance_weight=1.0)"
 
 
+@pytest.mark.deep
 def test_a_run_of_another_system_stands_beside_the_sweep(store, tmp_path):
     """The lists of a decoder that was swept, as a file: its values are that decoder's."""
     dataset = engine.load_dataset("numpy-api")
@@ -250,6 +253,7 @@ def test_sweep_and_compare_print_the_same_means(tmp_path):
     assert f"ILAD {remark[0]}, Recall {remark[1]}" in compared
 
 
+@pytest.mark.deep
 def test_time_is_an_axis_and_what_has_none_shows_none(store, tmp_path):
     by_time, swept = ("-k", "5", "--x", "milliseconds"), ("sweep", "--select", "mmr", "-k", "5", "--points", "3")
     output = run("compare", store, *by_time)
@@ -266,6 +270,7 @@ def test_time_is_an_axis_and_what_has_none_shows_none(store, tmp_path):
     assert "milliseconds a query" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.deep
 def test_report_is_one_file_with_its_charts(store, tmp_path):
     file = tmp_path / "report.html"
     assert "22 cells" in run("report", store, "--out", str(file))
@@ -295,6 +300,7 @@ def test_tune_chooses_on_dev_and_reports_on_test(tmp_path):
     assert result["k"] == 5 and len(result["settings"]) == 4 and result["comparisons"] and len(result["interval"]) == 2
 
 
+@pytest.mark.deep
 def test_tune_takes_a_scorer(tmp_path):
     command = ("--retrieve", "hybrid", "--metric", "ndcg", "-k", "5", "--points", "3")
     output = run("tune", *command, "--store", str(tmp_path / "tune.db"))
@@ -365,6 +371,7 @@ def test_compare_of_missing_cells_raises_error(store, args, message):
     assert message in run("compare", store, *args, fails=True)
 
 
+@pytest.mark.deep
 def test_wins_of_every_setting_against_a_baseline(store):
     """The VRSD paper's Table 1: win rate, the largest difference, means of cos(sum, query)."""
     command = ("compare", store, "-k", "5", "--y", "cos_sum", "--baseline", "top_k", "--wins")

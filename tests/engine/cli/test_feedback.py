@@ -141,6 +141,7 @@ def plan_folder(folder, tmp_path_factory):
     return str(where)
 
 
+@pytest.mark.deep
 def test_simulate_takes_hops_from_the_plan(plan_folder):
     flags = ("simulate", "--corpus", plan_folder, "--split", "dev", "--checkpoints", "1", "--regret", "none", "--hops")
     output = run(*flags)

@@ -47,6 +47,7 @@ def sweep(folder, store, *flags):
     return str(store)
 
 
+@pytest.mark.deep
 def test_groups_by_vectors_take_the_encoder_of_the_sweep(folder, model, tmp_path):
     store = sweep(folder, tmp_path / "s.db", "--encoder", model)
     command = ("compare", store, "--corpus", folder, "--by", "correlation")

@@ -146,6 +146,7 @@ def test_serve_refuses_a_base_path_that_no_address_could_have(path):
     assert "cannot be part of it" in run("serve", "--base-path", path, fails=True)
 
 
+@pytest.mark.deep
 def test_the_engine_has_its_own_entry():
     command = [sys.executable, "-m", "engine.cli", "methods"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True)

@@ -37,6 +37,7 @@ def test_identify_names_the_decoder_and_prints_json(files):
     assert "MMR on dense vectors, λ 0.4" in text and "explained" in text
 
 
+@pytest.mark.deep
 def test_identify_names_another_encoder_whose_vectors_are_in_the_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(families, "DEFAULT_SELECTORS", ("top_k", "mmr"))
     monkeypatch.setattr(families, "list_default_scorers", lambda has_texts: [engine.make("dense")])

@@ -80,6 +80,7 @@ def test_queries_to_judge_next_are_those_that_only_the_model_judged(files, store
     assert len(values["next_queries"]) == files["queries"] - N_PERSON and not person & set(values["next_queries"])
 
 
+@pytest.mark.deep
 def test_tuning_by_both_reports_on_queries_that_neither_chose_on(files, tmp_path):
     flags = ("--select", "mmr", "--corpus", "numpy-api", "--qrels", files["person"], "--judgements", "complete")
     flags = (

@@ -28,6 +28,7 @@ def test_depths_are_a_table_and_are_kept(tmp_path):
         assert f"{cell['mean']['mrr']:.4f}" in output and cell["decoder"]["rerank"]["name"] == "bm25"
 
 
+@pytest.mark.deep
 def test_others_at_random_are_reranked_too():
     command = ("depths", "--rerank", "bm25", "--depth", "10", "--random", "20", "--seed", "1", "--metric", "recall")
     result = json.loads(run(*command, "--json"))
@@ -136,6 +137,7 @@ def test_kinds_leave_out_what_no_query_has():
     assert list(count_by_query(corpus, queries, engine.Qrels({"other": {"a": 1}}))) == ["words"]
 
 
+@pytest.mark.deep
 def test_recall_by_how_like_others_the_relevant_documents_are(store, demo):
     command = ("compare", store, "-k", "5", "--by", "correlation", "--corpus", "numpy-api")
     assert f"Recall@5 by {QUERY_COUNT_TITLES['correlation']}, each method's best setting" in run(*command)

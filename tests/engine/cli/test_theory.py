@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from support.cli import run
 
 
@@ -42,6 +44,7 @@ def test_gaps_are_a_table_of_selectors():
     assert "objective must be one of" in run(*command, "--select", "mmr", fails=True)
 
 
+@pytest.mark.deep
 def test_nnn_says_how_often_a_relevant_set_is_recovered():
     output = run("theory", "nnn", "--count", "1")
     result = json.loads(run("theory", "nnn", "--count", "2", "--json"))

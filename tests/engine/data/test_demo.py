@@ -84,6 +84,7 @@ def test_aliases_share_a_document_and_twins_do_not(documents):
         demo.find_canonical_id("numpy.no_such_function")
 
 
+@pytest.mark.deep
 def test_every_process_reads_the_same_documents():
     digests = [python(DIGEST, seed=seed).stdout.strip() for seed in ("1", "2")]
     assert len(digests[0]) == 64 and digests[0] == digests[1]

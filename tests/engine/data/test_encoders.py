@@ -222,6 +222,7 @@ def test_a_damaged_chunk_is_embedded_again(damage, batches, monkeypatch):
     assert embed(TEXTS) == first and not batches
 
 
+@pytest.mark.deep
 def test_a_cold_start_is_silent_and_offline_and_a_warm_one_loads_no_model(home):
     code = f"""
 import socket, sys

@@ -167,6 +167,7 @@ def test_a_damaged_file_is_refused_or_read(suffix, damage):
     read_damaged(suffix, damage)
 
 
+@pytest.mark.deep
 @pytest.mark.threat(*DAMAGE)
 @settings(max_examples=examples(8))  # each starts two processes
 @given(damage=damages())

@@ -61,6 +61,7 @@ def test_entries_without_a_label_stay_valid(batches):
     assert not batches and item_named(encoders.EMBEDDING_SECTION, "corpus").missing == 0
 
 
+@pytest.mark.deep
 def test_shared_entries_stay_until_both_corpora_are_deleted(batches):
     texts = [f"{i} {text}" for i, text in enumerate(TEXTS * 8)]
     first, second = corpus(texts), corpus(["something new", *texts])

@@ -132,6 +132,7 @@ def test_the_default_name_is_nothing_of_the_current_folder(folder_named_so, tmp_
 
 
 # The demo is made of the documentation of this Python, which takes seconds.
+@pytest.mark.deep
 @pytest.mark.parametrize("folder_named_so", deepen(["file", "folder"], ["file"]), indirect=True)
 def test_the_default_name_of_a_demo_is_nothing_of_the_current_folder(folder_named_so):
     assert len(load_dataset("python-api").queries) == 0

@@ -134,6 +134,7 @@ def test_demo_is_fully_covered_by_shipped_vectors(batches):
     assert (direct.vectors - ours.vectors).abs().max() < 3e-4, "what float16 leaves of a unit row"
 
 
+@pytest.mark.deep
 def test_the_shipped_map_is_what_the_shipped_vectors_give(monkeypatch):
     """With every NumPy that the file was made for; the first map then comes at once."""
     corpus = engine.load_dataset("numpy-api").corpus

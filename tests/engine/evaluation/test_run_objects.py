@@ -32,6 +32,7 @@ def test_run_of_a_polars_frame_is_that_of_pandas():
     assert engine.load_run(polars.DataFrame(BY_SCORE.to_dict("list"))).documents == EXPECTED
 
 
+@pytest.mark.deep
 def test_frame_of_a_ranking_is_identified_as_its_decoder():
     vectors = np.array([[1.0, 0.0], [0.9, 0.4], [0.8, -0.6], [0.0, 1.0]])
     space = engine.Space.of(list("abcd"), vectors)

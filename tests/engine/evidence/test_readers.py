@@ -45,6 +45,7 @@ def judge_one(*arguments, **options):
     return row
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", deepen(["V10", "C15"], ["C15"]))
 def test_without_an_endpoint_a_readers_claim_is_marked_and_says_how_it_is_measured(name):
     row = judge_one(name)

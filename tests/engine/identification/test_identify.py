@@ -147,6 +147,7 @@ def test_metric_is_found_where_vectors_are_of_many_lengths():
     assert identification.best.metric == "cosine"
 
 
+@pytest.mark.deep
 def test_losses_of_an_index_are_stated_with_documents(world):
     is_indexed = np.random.default_rng(3).random(300) > 0.1
     for weight, name in ((0.5, "mmr"), (1.0, "top_k")):

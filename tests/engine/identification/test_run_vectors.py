@@ -65,6 +65,7 @@ def rotate(embeddings, seed=5):
     return Embeddings(embeddings.ids, (embeddings.vectors.double().numpy() @ basis).astype(np.float32))
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("home")
 def test_run_of_another_encoder_is_named_by_its_vectors_in_the_cache(texts, tiny, encoded):
     other_space, other_queries = embed_both(texts, tiny)
@@ -86,6 +87,7 @@ def test_run_of_another_encoder_is_named_by_its_vectors_in_the_cache(texts, tiny
     assert not encoded, "an identification makes no vectors of another encoder"
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("home")
 def test_run_of_the_corpus_s_encoder_stays_sure_beside_a_weaker_one(texts, tiny):
     embed_both(texts, tiny)
@@ -96,6 +98,7 @@ def test_run_of_the_corpus_s_encoder_stays_sure_beside_a_weaker_one(texts, tiny)
     assert f"The vectors of {tiny} explain much less of a sample of the lists." in identification.sentences
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("home")
 def test_new_embeddings_are_offered_and_none_are_made(texts, tiny, encoded):
     space, queries = embed_both(texts, "bundled")

@@ -55,6 +55,7 @@ def test_over_fewer_candidates_it_is_the_decoder_with_that_depth(name):
     assert changed  # else the depth would show nothing
 
 
+@pytest.mark.deep
 def test_frameworks_are_imported_when_asked_for_and_named_where_they_are_absent():
     code = "import sys, engine; engine.integrations.answer\n"
     for name, package in PACKAGES.items():

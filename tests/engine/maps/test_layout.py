@@ -168,6 +168,7 @@ def test_only_making_a_tsne_map_needs_opentsne(groups, monkeypatch):
         engine.layout(space, cache=False)
 
 
+@pytest.mark.deep
 def test_progress_rises_to_its_end(groups):
     told = []
     engine.layout(groups[0], cache=False, progress=lambda *args: told.append(args))

@@ -113,6 +113,7 @@ def test_what_is_cut_is_counted_once_and_what_is_weighted_kept(monkeypatch):
     )
 
 
+@pytest.mark.deep
 def test_scores_are_the_same_in_every_process():
     code = (
         "from support.bm25_cases import make_cases, scores\n"

@@ -72,6 +72,7 @@ def test_near_ties_are_settled_in_float64(scale):
     assert engine.select("mmr", rows, query, k=40, relevance_weight=1).index[0].tolist() == order[:40]
 
 
+@pytest.mark.deep
 def test_crowds_of_duplicates_come_lowest_row_first():
     """More exact duplicates than are scored again one by one, among a few other rows, batch and pool alike."""
     rows, queries, kinds = crowd(7, 1500, 48, batch=4)

@@ -58,6 +58,7 @@ def answers(how, **variables):
     return json.loads(told)
 
 
+@pytest.mark.deep
 def test_picks_and_scores_are_the_same_to_the_bit_before_anything_is_compiled(tmp_path):
     told, codes = answers("cold", NUMBA_CACHE_DIR=str(tmp_path))
     assert codes == [1, 0, 0, 0, 1, True, 3.0], "none is compiled, until patience ends"
@@ -101,6 +102,7 @@ def compiled_once(tmp_path_factory):
     return folder
 
 
+@pytest.mark.deep
 @pytest.mark.threat("damaged code of a loop on the disk", "compiled anew")
 @pytest.mark.parametrize(
     "suffix,damage",
@@ -129,6 +131,7 @@ class Attack:
         return os.mkdir, (self.place,)
 
 
+@pytest.mark.deep
 @pytest.mark.threat(
     "a code folder that others own or can write to holds their pickle", "it is not read, and that is said"
 )
@@ -183,6 +186,7 @@ def test_a_folder_is_closed_where_only_the_user_can_write(mode, owner, group, is
     assert jit._is_closed(status) == (is_closed or mode == 0o41777)
 
 
+@pytest.mark.deep
 @pytest.mark.threat(
     "a home that cannot be written", "loops are compiled all the same, and kept in a folder of the user's"
 )
@@ -199,6 +203,7 @@ def test_code_of_a_home_that_cannot_be_written_lies_among_temporary_files(tmp_pa
         assert {path.stat().st_mode & 0o777 for path in (own, *own.iterdir())} == {0o700}
 
 
+@pytest.mark.deep
 @pytest.mark.threat(
     "a disk that is full when a loop was compiled", "it runs, and nothing that was kept is deleted for long"
 )

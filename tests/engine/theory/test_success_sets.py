@@ -30,6 +30,7 @@ def support(space, point, l1, l2):
     return sorted(row for row in index.tolist() if row >= 0)
 
 
+@pytest.mark.deep
 def test_sets_are_those_of_supports_solved_one_by_one(judged):
     space, queries, qrels, picks = judged
     grid = (0.03, 0.1, 0.3)

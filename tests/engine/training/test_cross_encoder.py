@@ -97,6 +97,7 @@ def test_the_folder_is_a_model_in_safetensors_with_its_history(trained, tiny):
     assert np.allclose(theirs, ours, atol=1e-6) and ours[0] > ours[1]
 
 
+@pytest.mark.deep
 def test_same_seed_same_scores_and_no_global_randomness(tiny, data, trained, tmp_path):
     folder, looks = trained
     random.seed(3), np.random.seed(3), torch.manual_seed(3)
@@ -125,6 +126,7 @@ def test_lists_learn_too_after_a_dense_first_stage(tiny, data, tmp_path):
         engine.train_cross_encoder(tiny, *data, out=tmp_path / "no", **options)
 
 
+@pytest.mark.deep
 def test_a_model_without_a_head_gets_one_drawn_from_the_seed(tiny, data, tmp_path):
     from transformers import BertForSequenceClassification, BertTokenizer
 

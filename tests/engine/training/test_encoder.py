@@ -67,6 +67,7 @@ def test_words_that_mean_nothing_are_learnt(data):
     assert dense.best.dev.comp5 > dense.history[0].dev.comp5 + 0.1
 
 
+@pytest.mark.deep
 def test_same_seed_same_history_and_no_global_randomness(data, trained):
     torch.manual_seed(5)
     state = torch.get_rng_state()

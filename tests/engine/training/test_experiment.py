@@ -45,6 +45,7 @@ def course_result(data, folder):
     return course("nnn", *data, folder=folder, watch=lambda *args: seen.append(args), **PARAMS), seen
 
 
+@pytest.mark.deep
 def test_a_course_always_has_its_control(data, course_result, folder):
     result, seen = course_result
     assert list(result.stages) == ["dense", "dense-cont", "nnn"] and result.last is result.stages["nnn"]
@@ -159,6 +160,7 @@ def set_folder(tmp_path_factory):
 SMALL = ("--hidden", "16", "--epochs", "1")
 
 
+@pytest.mark.deep
 def test_train_from_a_shell(set_folder, tmp_path, monkeypatch):
     out = str(tmp_path / "out")
     command = ("train", "nnn", "--data", str(set_folder), "--out", out, *SMALL)

@@ -202,6 +202,7 @@ def test_a_course_compares_them_as_any_other(data):
     assert [row.name for row in result.table.told] == ["multi_vector"] * 3
 
 
+@pytest.mark.deep
 def test_passages_of_a_text_are_projected_as_documents(demo):
     dataset, space = demo
     splits = demo_splits(dataset)

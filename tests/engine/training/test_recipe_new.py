@@ -77,6 +77,7 @@ def test_new_recipe_has_a_command_with_its_flags(toy):
     assert text.index("--pull VALUE") < text.index("--query-side VALUE") < text.index("--epochs VALUE")
 
 
+@pytest.mark.deep
 def test_new_recipe_is_in_the_page_list_with_its_parameter(toy, tmp_path_factory):
     app = page(write_source(tmp_path_factory.mktemp("set")), **{"train.method": "toy"})
     assert app.selectbox(key="train.method").options[-1] == "Toy"

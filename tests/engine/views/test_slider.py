@@ -196,6 +196,7 @@ def test_close_to_nine_tenths_a_pair_is_on_the_same_side_here_and_there():
     assert (told.rows(0), told.rows(1)) == ([0, 1, 2], [3, 0])
 
 
+@pytest.mark.deep
 def test_large_sets_are_packed_in_the_memory_of_their_documents():
     """All pairs of all sets would take a hundred times as much, several times over."""
     rng = np.random.default_rng(3)

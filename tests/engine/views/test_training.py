@@ -38,6 +38,7 @@ def test_what_it_takes_is_of_all_stages(data):
     assert found.seconds == sum(stage.seconds for stage in found.stages.values()) > found.method.seconds > 0
 
 
+@pytest.mark.deep
 def test_the_untrained_decoder_is_known_before_the_end(data, taken):
     found, _, lines, _ = taken
     (name,) = lines

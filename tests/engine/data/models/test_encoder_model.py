@@ -220,6 +220,7 @@ def test_precision_probe_runs_once(monkeypatch):
     assert len(probes) == 2
 
 
+@pytest.mark.deep
 def test_the_bundled_model_passes_the_probe():
     assert precision.measure_fidelity(encoder_model.find_source("bundled"), "cpu") > 0.9995
 

@@ -48,6 +48,7 @@ def test_no_call_waits_five_seconds_for_an_engine():
     assert MilvusAccess(name="milvus", uri="http://127.0.0.1:1").timeout < MAX_WAIT_S
 
 
+@pytest.mark.deep
 def test_a_server_that_is_killed_is_an_error_in_time_and_answers_once_it_is_back(server):
     access = MilvusAccess(name="milvus", uri=server.uri)
     make_collection(access.client(), "docs", IDS, ROWS, IDS)

@@ -101,6 +101,7 @@ def assert_ends_when_stopped(points, stop):
     assert time.monotonic() - since < SOON
 
 
+@pytest.mark.deep
 def test_workers_end_when_stopped_or_abandoned():
     stop = threading.Event()
     points = engine.sweep(engine.grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=1, stop=stop)
@@ -113,6 +114,7 @@ def test_workers_end_when_stopped_or_abandoned():
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.deep
 def test_an_error_of_a_worker_is_that_of_its_cell(trail):
     """The workers of this process have never heard of the patient selector."""
     with pytest.raises(engine.ParamError, match="no method is called 'patient'"):
@@ -223,6 +225,7 @@ def cluster(tmp_path_factory):
         dask_cluster.end()
 
 
+@pytest.mark.deep
 @dask
 def test_a_cluster_gives_the_same_points_though_a_worker_is_killed(cluster, tmp_path, expected_digest):
     crew, path, points, seen = cluster.scale_to(2), tmp_path / "cells.db", [], []
@@ -361,6 +364,7 @@ def test_queries_that_are_part_of_a_larger_matrix_travel_alone(problem_in_a_stor
     assert len(alone) < 8_000 and pickle.loads(alone).vectors == queries
 
 
+@pytest.mark.deep
 def test_the_encoder_of_a_reach_travels_by_name_without_its_weights(problem_in_a_store):
     ref = EncoderRef("an encoder that is not here", "f" * 64, "float32")
     reach = engine.reach.Reach(problem_in_a_store[0].store, encoder=ref)

@@ -534,6 +534,7 @@ def test_bad_argument_raises_error_that_explains_it(data, change, message):
         tune(**options)
 
 
+@pytest.mark.deep
 def test_every_point_of_dev_is_seen_as_it_is_finished(data, tmp_path):
     """The baseline first; what was seen before a stop is in the store, and the next run sees it at once."""
     options = {"objective": Objective("diverse"), "k": 5, "resamples": 200}
@@ -563,6 +564,7 @@ def test_every_point_of_dev_is_seen_as_it_is_finished(data, tmp_path):
     assert resumed.as_json() == study.as_json() and seen_keys <= {p.key for p in again}
 
 
+@pytest.mark.deep
 def test_a_parameter_is_tuned_in_the_form_it_has_beside_the_others(data):
     nnn = spec_of("nnn")
     sized = Settings.build(nnn, 5, ("l1",), {"scale": "support"})

@@ -182,6 +182,7 @@ def test_choose_without_valid_candidates_raises_param_error(problem):
         choose(space, queries, qrels, selectors=["top_k"])
 
 
+@pytest.mark.deep
 def test_without_a_sure_setting_the_baseline_stays_and_the_step_that_helps_is_named(problem_without_sure_setting):
     problem = problem_without_sure_setting
     stays = choose_within(problem, 1.0)
