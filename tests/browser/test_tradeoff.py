@@ -40,6 +40,12 @@ UNREACHED_LINKS = """() => [...document.querySelectorAll('[data-testid=stTopNavL
     const { left, top, width, height } = link.getBoundingClientRect(), shares = [.1, .3, .5, .7, .9];
     return shares.some(share => !link.contains(document.elementFromPoint(left + share * width, top + height / 2)));
 }).map(link => link.textContent)"""
+PANELS = f"""() => {{
+    const plot = document.querySelector('{PLOT}'), titles = [...plot.querySelectorAll('.annotation')];
+    const plain = text => new DOMParser().parseFromString(text, 'text/html').body.textContent;
+    return plot.layout.meta.panels.map((method, i) => [method, titles[i].textContent, plain(plot.layout.annotations[i].text)]);
+}}"""
+"""Each panel's method, the title that is drawn, and that of the server."""
 LINE = "() => Number(document.querySelector('.frontier-level').getAttribute('aria-valuenow'))"
 LOOKS = f"""() => {{
     const plot = document.querySelector('{PLOT}');
@@ -231,7 +237,27 @@ def test_panels_are_the_default_from_four_decoders_and_their_budget_is_dragged(p
     page.mouse.move(x, y + 25, steps=4)
     page.mouse.up()
     until(page, lambda: len(sent) == n_sent_before + 1)
+    assert_panels_keep_their_names_when_a_budget_arranges_them_anew(page)
     assert_confirmation_is_said_at_its_budget_alone(page)
+
+
+def assert_panels_keep_their_names_when_a_budget_arranges_them_anew(page):
+    """Step the budget down until another decoder's panel comes first; each panel has the title of what is in it."""
+    slider, titles = page.get_by_role("slider", name="Budget").first, engine.methods()
+    wait_until_measured(page)
+    first_order = [method for method, *_ in page.evaluate(PANELS)]
+    for _ in range(20):
+        share = page.evaluate(LINE)
+        slider.press("ArrowDown")
+        until(page, lambda at=share: page.evaluate(LINE) < at)
+        page.wait_for_timeout(500)
+        wait_until_measured(page)
+        panels = page.evaluate(PANELS)
+        for method, drawn, told in panels:
+            assert drawn == told and titles[method].title in drawn
+        if [method for method, *_ in panels] != first_order:
+            return
+    pytest.fail("no budget arranges the panels anew")
 
 
 def assert_confirmation_is_said_at_its_budget_alone(page):

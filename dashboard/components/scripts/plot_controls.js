@@ -123,9 +123,11 @@ export class Controls {
     return true;
   }
 
+  // Plotly tells of a drawing before `show` has its meta: what is known then is of the last drawing, whose panels may
+  // stand elsewhere.
   redrawn() {
     this.level?.redrawn();
-    this.place();
+    if (this.meta === this.chart.layout.meta) this.place();
   }
 
   place() {
