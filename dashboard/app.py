@@ -64,9 +64,21 @@ if not login.is_signed_in():
         name = f"Sign in with {provider}" if provider else "Sign in"
         st.button(name, type="primary", on_click=st.login, args=(provider,))
     st.stop()
+# Its address is that of the app, whatever its path is called; the name is left to the page that is sent here.
+explore = st.Page(
+    SCREENS / "explore.py", title="Explore", icon=":material/compare_arrows:", url_path="start", default=True
+)
+
+
+def open_explore() -> None:
+    """Open the first page, whose address has no name, for those who write its name as they do for the others."""
+    st.switch_page(explore, query_params=st.query_params.to_dict())
+
+
 page = st.navigation(
     [
-        st.Page(SCREENS / "explore.py", title="Explore", icon=":material/compare_arrows:", default=True),
+        explore,
+        st.Page(open_explore, title="Explore", url_path="explore", visibility="hidden"),
         st.Page(SCREENS / "tradeoff.py", title="Trade-off", icon=":material/show_chart:"),
         st.Page(SCREENS / "tune.py", title="Tune", icon=":material/tune:"),
         st.Page(SCREENS / "drift.py", title="Drift", icon=":material/moving:"),

@@ -60,6 +60,12 @@ def find_isolated_point(page):
     )
 
 
+def test_the_name_of_the_first_page_is_an_address_too(page, server):
+    page.goto(f"{server}/explore?v=1&corpus=numpy-api&k=5")
+    page.locator(".tile canvas").first.wait_for(timeout=WAIT)
+    assert "/explore" not in page.url and "k=5" in page.url
+
+
 def test_the_map_is_saved_keeps_its_zoom_tells_what_was_clicked_and_lists_what_is_inside(page, server):
     page.goto(server)
     settle(page)

@@ -43,7 +43,8 @@ UNREACHED_LINKS = """() => [...document.querySelectorAll('[data-testid=stTopNavL
 PANELS = f"""() => {{
     const plot = document.querySelector('{PLOT}'), titles = [...plot.querySelectorAll('.annotation')];
     const plain = text => new DOMParser().parseFromString(text, 'text/html').body.textContent;
-    return plot.layout.meta.panels.map((method, i) => [method, titles[i].textContent, plain(plot.layout.annotations[i].text)]);
+    const {{meta, annotations}} = plot.layout;
+    return meta.panels.map((method, i) => [method, titles[i].textContent, plain(annotations[i].text)]);
 }}"""
 """Each panel's method, the title that is drawn, and that of the server."""
 LINE = "() => Number(document.querySelector('.frontier-level').getAttribute('aria-valuenow'))"

@@ -474,18 +474,22 @@ class Tiles {
     // Decoders that differ by less than is printed are named together.
     const figure = ({ set }) => number(set.relevance, 2), full = compared.filter((tile) => !isShort(tile));
     const best = full.filter((tile) => figure(tile) === figure(full[0])), others = compared.slice(best.length);
-    const names = best.map(({ title, written }) => [title, written].filter(Boolean).join(" ")).join(" and ");
+    // Three names with their settings would leave no room for what is said of them; the tiles have the settings.
+    const named = best.map(({ title, written }) => (best.length > 2 || !written ? title : `${title} ${written}`));
+    const names = named.length > 2 ? `${named.slice(0, -1).join(", ")} and ${named.at(-1)}` : named.join(" and ");
     // One decoder alone is the best of nothing.
     const [one, several] = full.length > best.length ? ["is the most relevant,", "are the most relevant,"] : ["has relevance", "have relevance"];
     // The diversity of documents that have nothing to do with the query is no success.
     const { floor } = this.data, countOff = ({ set }) => set.ids.length - set.onTopic(floor);
-    const offTopic = (tile) => (countOff(tile) ? `, ${countOff(tile)} of ${tile.set.ids.length} off-topic` : "");
-    const offs = best.map(offTopic), offBest = new Set(offs).size === 1 ? offs[0] : best.map((tile, i) => offs[i] && `${offs[i]} (${tile.title})`).join("");
-    const lead = best.length ? `${names} ${best.length > 1 ? several : one} ${figure(best[0])}${offBest}` : "no decoder reaches it";
+    const offTopic = (tiles) => {
+      const counts = tiles.map(countOff), [least, most] = [Math.min(...counts), Math.max(...counts)];
+      return most ? `, ${least < most ? `${least} to ${most}` : most} of ${tiles[0].set.ids.length} off-topic` : "";
+    };
+    const lead = best.length ? `${names} ${best.length > 1 ? several : one} ${figure(best[0])}${offTopic(best)}` : "no decoder reaches it";
     make(this.said, "b", "", { text: `At diversity ≥ ${number(this.level, 2)}: ${lead}` });
     const waiting = this.tiles.filter((tile) => !tile.given.baseline && isWaiting(tile)).map(({ title }) => `${title} is being computed`);
-    const unreached = this.tiles.filter(({ node }) => node.classList.contains("unreached")).map(({ title }) => `${title} does not reach it`);
-    make(this.said, "span", "", { text: [...others.map((tile) => `${tile.title} ${tile.written}: ${figure(tile)}${offTopic(tile)}${isShort(tile) ? ` (${tile.set.ids.length} of ${k})` : ""}`), ...waiting, ...unreached].join(" · ") });
+    const unreached = this.tiles.filter(({ node }) => node.classList.contains("unreached")).map(({ title }) => `${title} cannot reach it`);
+    make(this.said, "span", "", { text: [...others.map((tile) => `${tile.title} ${tile.written}: ${figure(tile)}${offTopic([tile])}${isShort(tile) ? ` (${tile.set.ids.length} of ${k})` : ""}`), ...waiting, ...unreached].join(" · ") });
   }
 
   // Offer the most diverse set along any slider that this query affords.
