@@ -70,7 +70,6 @@ from engine.evaluation.frontier import (
 from engine.evaluation.metrics import METRICS, available_metrics
 from engine.evaluation.paired import format_decoder
 from engine.evaluation.runs import RankedRun
-from engine.evaluation.set_relevance import measure_corpus_relevance
 from engine.evaluation.statistics import RESAMPLES, ComparisonsByMetric, compare
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.sweep import grid
@@ -904,7 +903,7 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
         estimates, refusal = get_or_compute(
             selection.MEMORY_KEY,
             ("estimates", sweep.key, x, y, keys, curve_keys, _list_keys(cells.model)),
-            lambda: _estimate(sweep, points, exact, base.point, cells.model),
+            lambda: _estimate(points, exact, base.point, cells.model),
             MAX_SHARED,
             is_shared=True,
         )
@@ -945,7 +944,7 @@ def _find_last_estimates(data_key: tuple[Any, ...], labels: frozenset[str]) -> O
 
 
 def _estimate(
-    sweep: Sweep, points: Frontier, exact: Sequence[Curve], baseline: Any, model_points: Sequence[Any] | None
+    points: Frontier, exact: Sequence[Curve], baseline: Any, model_points: Sequence[Any] | None
 ) -> tuple[OptionEstimates | None, str]:
     """Estimate the settings by people's judgements and a model's; return them, and why the model does not count or "".
 
@@ -956,12 +955,7 @@ def _estimate(
             return estimate_on_axes(points, exact, baseline, model_points), ""
         except DataError as error:
             return estimate_on_axes(points, exact, baseline), error.finding
-    estimates = estimate_on_axes(points, exact, baseline)
-    if estimates is not None and estimates.is_on_passages and sweep.vectors is not None:
-        # Passages say nothing of most documents of a list: what strays from its query is not recommended.
-        relevance = measure_corpus_relevance(sweep.loaded.space, sweep.vectors)
-        estimates = replace(estimates, corpus_relevance=relevance)
-    return estimates, ""
+    return estimate_on_axes(points, exact, baseline), ""
 
 
 def _list_best_cells(results: _Results, base: FrontierPoint) -> list[Any]:
