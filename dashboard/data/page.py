@@ -86,7 +86,7 @@ def draw() -> None:
         # A corpus in a vector engine was not read, and one that is loading has a report of its own.
         if loaded is not None and loaded.reach is None and loading.LOADING_KEY not in st.session_state:
             loading.draw_report(loaded.dataset, loaded)
-            _draw_beginnings(loaded)
+            _draw_beginnings(loaded, has_primary=source is None or _is_open(source))
             # Beside the first rows of a file that is about to be loaded, those of another corpus would confuse.
             if source is None or source.path in corpora.DEMOS or source.store:
                 with preview_slot:
@@ -139,9 +139,12 @@ def _draw_estimate(source: Source, slot: DeltaGenerator) -> None:
         slot.empty()
 
 
-def _draw_beginnings(loaded: Loaded) -> None:
-    """Draw, below the report of the open corpus, what to do next, searches to begin with, and near-duplicates."""
-    next_steps.draw_next_steps(loaded, "data")
+def _draw_beginnings(loaded: Loaded, has_primary: bool) -> None:
+    """Draw, below the report of the open corpus, what to do next, searches to begin with, and near-duplicates.
+
+    has_primary: the next step may stand out, as there is no other corpus to load
+    """
+    next_steps.draw_next_steps(loaded, "data", has_primary)
     if not len(loaded.dataset.queries) and suggestions.draw_suggestions(loaded, "data", MAX_SHOWN_SEARCHES):
         st.switch_page(decoders.EXPLORE_SCREEN)
     duplicates.draw_duplicates(loaded, N_SHOWN_GROUPS)
