@@ -98,12 +98,16 @@ def draw() -> None:
 
 def _draw_load_button(source: Source) -> None:
     """Draw the button that loads the chosen corpus; of one that is open already, that its files can be read again."""
-    if not _is_open(source):
-        # A callback, so that the run that follows knows what is loading: its report has the notices then.
-        title = "Open" if source.store else "Load and embed"
-        st.button(title, type="primary", key="data.load", on_click=_begin_loading, args=(source,))
-        return
+    # Each state takes the place of the one before: a button of its own would leave that standing until the run ends.
     with st.container(horizontal=True, gap="small"):
+        if loading.is_loading(source):
+            st.button("Opening" if source.store else "Loading", disabled=True, key="data.load")
+            return
+        if not _is_open(source):
+            # A callback, so that the run that follows knows what is loading: its report has the notices then.
+            title = "Open" if source.store else "Load and embed"
+            st.button(title, type="primary", key="data.load", on_click=_begin_loading, args=(source,))
+            return
         st.button("Opened" if source.store else "Loaded", disabled=True, key="data.load", icon=":material/check:")
         # Demos do not change below a server.
         why = "Loads the corpus anew, as its documents may have changed."
