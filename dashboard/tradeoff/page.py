@@ -87,8 +87,9 @@ EMBED_PURPOSE = "tradeoff.embed"
 LAST_CSS = f"<style>.st-key-{LAST} {{opacity: .35; pointer-events: none}}</style>"
 """The chart that stood here before is neither clicked nor dragged while others are measured."""
 CONTROLS, SWITCHES, PILLS = "tradeoff-controls", "tradeoff-switches", settings.PICKED_KEY.replace(".", "-")
+BUDGET = "tradeoff-budget-place"
 COLUMNS = f".st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock]"
-LEFT = f"{COLUMNS} > [data-testid=stColumn]:first-child"
+LEFT, RIGHT = (f"{COLUMNS} > [data-testid=stColumn]:{edge}-child" for edge in ("first", "last"))
 TRADEOFF_CSS = f"""<style>@media (max-width: 1200px) {{
 {COLUMNS} {{flex-wrap: wrap}}
 {COLUMNS} > [data-testid=stColumn] {{min-width: 100%; order: 1}}
@@ -108,13 +109,19 @@ body:has(.st-key-{verdict.KEY} :is(button, [data-testid=stTooltipHoverTarget]):i
     width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}}
   .st-key-tradeoff-frontier {{overflow: visible !important; margin-bottom: 1.5rem}}
   .st-key-tradeoff-panels-chart {{height: auto !important; flex: none !important; overflow: visible !important}}
+  {RIGHT}, {RIGHT} > [data-testid=stVerticalBlock] {{display: contents}}
+  {RIGHT} > [data-testid=stVerticalBlock] > * {{order: 1; flex: 0 0 100%; width: 100%}}
+  {RIGHT} > [data-testid=stVerticalBlock] > :is(.st-key-{BUDGET}, :has(> .st-key-{BUDGET})) {{order: -1;
+    position: sticky; top: 3.75rem; z-index: 2; background: var(--st-background-color, Canvas)}}
+  [data-testid=stLayoutWrapper]:has(> .st-key-{SWITCHES}-over) {{position: static; margin-top: 0}}
   .st-key-{PILLS} {{flex: 1 1 100%; min-width: 0}}
   .st-key-{PILLS}, .st-key-{PILLS} > div {{overflow: hidden}}
   .st-key-{PILLS} [data-testid=stButtonGroup] > div {{flex-wrap: nowrap !important; overflow-x: auto;
     scrollbar-width: none; scroll-snap-type: x proximity}}
   .st-key-{PILLS} button {{flex: none; scroll-snap-align: start}} }}
 </style>"""
-"""On a small screen the columns are stacked: the chart first, then the sets, then the rest of the first column. The
+"""On a small screen the columns are stacked: the chart first, then the sets, then the rest of the first column. On a
+phone the budget stands above the chart, whose panels are several screens long, and stays in view beside them. The
 decoders scroll sideways there. Help on the verdict's buttons opens below them, as it would hide the sentences."""
 CHART_ROWS = ((1, 540),)
 """Boxes in place of the chart, number and height, while it is drawn for the first time."""
@@ -727,7 +734,8 @@ def _draw_cells(board: _Board, cells: Cells) -> None:
     with side_column:
         if decision is not None and base is not None:
             verdict.draw_choices(verdict_data)
-            verdict.draw_budget(results.frontier, base)
+            with st.container(key=BUDGET):
+                verdict.draw_budget(results.frontier, base)
             verdict.draw_best(results.frontier, decision, results.estimates, selection.get_pinned())
         order = () if base is None else differences.order_queries(sweep, results.frontier, base, opened.cell, board.y)
         draw_sets = partial(point_sets.draw_sets, has_use=not _is_choice(opened, decision))
