@@ -152,13 +152,20 @@ class FrontierChart:
     @cached_property
     def view(self) -> Window:
         """Ranges of both axes that are visible at first."""
-        places, required = (list(map(self.locate, points)) for points in (self.frontier.points, self.system_points))
+        places, required = (
+            list(map(self.locate, points)) for points in (self.frontier.points, _list_system_points(self.frontier))
+        )
         if self.frontier.x != TIME_AXIS:  # curves have no times
             places += list_curve_places(self)
         base_place = self.locate(self.base) if self.base else places[0]
         floor = self.floor
         if not self.has_handles:
             required += _list_budget_places(self, base_place[0])
+        elif self.relative and self.estimates is not None and self.share is not None:
+            # Of every budget, so that the axes stay while it is dragged.
+            positions = set(chain.from_iterable(self.choices)) - {None}
+            tops = [100 * float(self.estimates.intervals[1][position]) for position in positions]
+            required += [(base_place[0], top) for top in tops]
         if floor is None or not self.relative:
             return compute_window(places, base_place, floor, self.whole, required)
         # The window is that of the default share to keep, so that axes stay when a person has dragged the share; only a
@@ -168,11 +175,17 @@ class FrontierChart:
             return usual
         return compute_window(places, base_place, floor, self.whole, required)
 
-    @property
-    def system_points(self) -> list[FrontierPoint]:
-        """Points of uploaded runs, which are rankings by systems that are not decoders of this program."""
-        method_names = methods()
-        return [point for point in self.frontier.points if point.point.method not in method_names]
+    @cached_property
+    def choices(self) -> list[tuple[int | None, int | None]]:
+        """The sure setting and the bet of every budget that can be dragged to, as the estimates' positions."""
+        if self.estimates is None:
+            return []
+        pairs = []
+        for share in list_budgets():
+            # A setting is pinned at one budget alone.
+            pinned = self.pinned if self.share is not None and math.isclose(share, self.share) else None
+            pairs.append(self.estimates.find_choices(share, pinned))
+        return pairs
 
     @cached_property
     def best_points(self) -> Mapping[str, FrontierPoint]:
@@ -205,6 +218,12 @@ class FrontierChart:
     def ink(self) -> str:
         """Colour of text."""
         return INK.colour(self.dark)
+
+
+def _list_system_points(frontier: Frontier) -> list[FrontierPoint]:
+    """List the points of uploaded runs, which are rankings by systems that are not decoders of this program."""
+    method_names = methods()
+    return [point for point in frontier.points if point.point.method not in method_names]
 
 
 def _list_budget_places(chart: FrontierChart, base_x: float) -> list[Place]:
@@ -431,11 +450,9 @@ def _build_choices(chart: FrontierChart, estimates: OptionEstimates) -> dict[str
     of freedom then turns a score into the chance to keep the budget; "atStake" queries could lose something.
     """
     choices, sure_ends, option_of = [], [], dict[int, int]()
-    for share in list_budgets():
+    for share, positions in zip(list_budgets(), chart.choices, strict=True):
         pair, ends = [], []
-        # A setting is pinned at one budget alone.
-        pinned = chart.pinned if chart.share is not None and math.isclose(share, chart.share) else None
-        for position in estimates.find_choices(share, pinned):
+        for position in positions:
             # Options are numbered as they first appear.
             pair.append(None if position is None else option_of.setdefault(position, len(option_of)))
             end = None if position is None else 100 * find_sure_end(estimates.build_option(position, share))
@@ -889,13 +906,13 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     two recommended settings are left out, as `add_choices` names them.
     """
     named_current = chart.current if len(chart.current) <= MAX_NAMED_CURRENT else ()
-    fixed_points = [*chart.system_points, *_select_points(chart, {chart.opened, *named_current})]
+    fixed_points = [*_list_system_points(chart.frontier), *_select_points(chart, {chart.opened, *named_current})]
     marked = () if chart.decision is None else (chart.decision.sure, chart.decision.bet)
     # Label → point.
     named = {point.point.label: point for point in fixed_points}
     for option in filter(None, marked):
         named.pop(option.label, None)
-    candidates, system_labels = [], read_column(chart.system_points, "point.label")
+    candidates, system_labels = [], read_column(_list_system_points(chart.frontier), "point.label")
     for label, point in named.items():
         # The shade below the budget may hide the symbol of another system, so its label repeats the symbol.
         sign = f"{method_style(point.point.method).sign} " if label in system_labels else ""

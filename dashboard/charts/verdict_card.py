@@ -42,7 +42,7 @@ from dashboard.charts.frontier import (
 from dashboard.charts.frontier_layout import Box, Place
 from dashboard.charts.palette import GREY, SANS_FONTS, method_style, mix_with_ink
 from dashboard.charts.verdict_data import format_sure_share
-from engine.evaluation.decision import BET_CHANCE, Decision, Option, describe_outcome
+from engine.evaluation.decision import BET_CHANCE, PASSAGES_CAUTION, Decision, Option, describe_outcome
 from engine.evaluation.frontier import TIME_AXIS, FrontierPoint
 from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import describe_guarantee, scorer_chain
@@ -62,6 +62,8 @@ SIDE_LEFT, SIDE_RIGHT = 756, CARD_WIDTH - CARD_MARGIN
 """Edges of the choices and the code beside the chart."""
 HEADLINE_TOP, HEADLINE_LINE, FOOTER_TOP = 72, 44, 606
 """Baselines of the headline's first line and of the footer, and the distance of the headline's lines."""
+CAUTION_TOP, CAUTION_SIZES, CAUTION_RISE_PX = 136, (20, 14), 14
+"""Baseline of what passages cannot show, its sizes of letters, and how far the headline gives way above it."""
 BRAND_PX, FOOTER_SIZES = 104, (16, 13)
 """Width of the brand at the end of the footer, and the sizes of letters before it."""
 MONTHS, MAX_DATE_PX = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 120
@@ -129,9 +131,11 @@ def _list_choices(decision: Decision) -> list[tuple[str, Option]]:
 def _add_headline(svg: Element, card: VerdictCard) -> None:
     """Add the headline in two lines, as large as both fit; the second one is paler, a long one is cut.
 
-    If another split does not confirm the sure setting, the second line says so.
+    If another split does not confirm the sure setting, the second line says so. On passages a line below says what
+    they cannot show, which is never cut.
     """
-    sure, second_colour, sentences = card.decision.sure, QUIET, list(card.headline[:2])
+    sure, second_colour = card.decision.sure, QUIET
+    sentences = [text for text in card.headline if text != PASSAGES_CAUTION][:2]
     if sure is not None and sure.is_denied:
         second_colour, sentences[1:] = WARNING, [f"{text}." for text in _describe_confirmation(sure, card.decision)[:1]]
     lines, width = list(map(_clean, sentences)), CARD_WIDTH - 2 * CARD_MARGIN
@@ -141,6 +145,10 @@ def _add_headline(svg: Element, card: VerdictCard) -> None:
     font_size = min((_fit_size(line, HEADLINE_SIZES, width, is_bold=True) for line in lines), default=0)
     # A single line is in the middle of the room for two.
     top = HEADLINE_TOP + (HEADLINE_LINE / 2 if len(lines) == 1 else 0)
+    if card.decision.is_on_passages:
+        top -= CAUTION_RISE_PX
+        size = _fit_size(PASSAGES_CAUTION, CAUTION_SIZES, width, is_bold=True)
+        _add_text(svg, CARD_MARGIN, CAUTION_TOP, PASSAGES_CAUTION, size, WARNING, weight="700")
     for number, line in enumerate(lines):
         colour = second_colour if number else INK
         line = _fit_text(line, font_size, width, is_bold=True)

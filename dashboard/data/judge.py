@@ -60,6 +60,18 @@ N_STANDING_RESAMPLES = 1000
 JUDGE_PURPOSE, NAME_KEY, TYPED_KEY, MESSAGES_KEY = ("judge", "judge.person", "judge.typed", "judge.said")
 RELEVANT_KEY, SYSTEMS_KEY = "judge.relevant", "judge.decoders"
 """Session keys: the grade from which a document counts as relevant, and the decoders whose results are judged."""
+EXAMPLE_SEARCH = "my password does not work any more"
+EXAMPLE_GRADES = (
+    ("How to set a new password after it has expired", 3),
+    ("The account was locked after several wrong passwords", 2),
+    ("Rules for safe passwords", 1),
+    ("A new printer on the second floor", 0),
+)
+"""Documents of the example, each with its grade."""
+EXAMPLE_OUTCOME = (
+    "One document at a time, a key per grade. After a few searches this place has each decoder's Recall with its "
+    "interval; after some 25 the judgements choose a decoder on Trade-off and Tune."
+)
 ARCHIVE_NAME = "judgements"
 README = """Judgements made with Frontier, as a BEIR folder.
 
@@ -103,6 +115,8 @@ def draw() -> None:
             st.text(f"Grade what the decoders return for some 25 searches: {purpose}")
             _draw_messages()
             _draw_add_queries(loaded, log, queries)
+            with right_column:
+                _draw_example()
             return
         judging_pool = _find_pool(loaded, queries, judgements, request)
         if judging_pool is not None:
@@ -202,6 +216,18 @@ def _draw_add_queries(loaded: Loaded, log: JudgingLog, log_queries: Queries) -> 
     if len(queries) and not set(queries.ids) <= set(log_queries.ids):
         label = f"Add the {counted(len(queries), 'query', 'queries')} of the corpus"
         step_button(label, "judge.own", log.add_queries, queries)
+
+
+def _draw_example() -> None:
+    """Draw what a judged search looks like and what comes of it, beside the empty form; it says that it is made up."""
+    st.header("What you will do")
+    st.caption("A made-up example. Your own searches and documents take its place.")
+    with st.container(border=True, gap="xsmall"):
+        st.text(EXAMPLE_SEARCH)
+        documents = [document for document, _ in EXAMPLE_GRADES]
+        labels = [f"{grade} {GRADE_LABELS[grade]}" for _, grade in EXAMPLE_GRADES]
+        draw_columns({"Document": (documents, text_column(None)), "Your grade": (labels, text_column(130))})
+    st.text(EXAMPLE_OUTCOME)
 
 
 def _draw_new_queries(log: JudgingLog, log_queries: Queries) -> None:

@@ -61,6 +61,13 @@ def begin_loading(source: Source, keep_current: bool = False) -> None:
     st.session_state[LOADING_KEY], st.session_state[BESIDE_KEY] = source, keep_current
 
 
+def is_loading(source: Source) -> bool:
+    """Return True while this browser session loads a corpus to open it, and has not ended that."""
+    job = corpora.find_loading_job(source)
+    is_latest = st.session_state.get(LOADING_KEY) == source and not st.session_state.get(BESIDE_KEY)
+    return is_latest and job is not None and job.running and not jobs.runs_for_others_only(job)
+
+
 def draw_loading() -> None:
     """Draw the corpora that this browser session loads: the latest's progress, others in a line each."""
     loading_source = st.session_state.get(LOADING_KEY)

@@ -86,7 +86,7 @@ def draw() -> None:
         # A corpus in a vector engine was not read, and one that is loading has a report of its own.
         if loaded is not None and loaded.reach is None and loading.LOADING_KEY not in st.session_state:
             loading.draw_report(loaded.dataset, loaded)
-            _draw_beginnings(loaded)
+            _draw_beginnings(loaded, has_primary=source is None or _is_open(source))
             # Beside the first rows of a file that is about to be loaded, those of another corpus would confuse.
             if source is None or source.path in corpora.DEMOS or source.store:
                 with preview_slot:
@@ -98,12 +98,16 @@ def draw() -> None:
 
 def _draw_load_button(source: Source) -> None:
     """Draw the button that loads the chosen corpus; of one that is open already, that its files can be read again."""
-    if not _is_open(source):
-        # A callback, so that the run that follows knows what is loading: its report has the notices then.
-        title = "Open" if source.store else "Load and embed"
-        st.button(title, type="primary", key="data.load", on_click=_begin_loading, args=(source,))
-        return
+    # Each state takes the place of the one before: a button of its own would leave that standing until the run ends.
     with st.container(horizontal=True, gap="small"):
+        if loading.is_loading(source):
+            st.button("Opening" if source.store else "Loading", disabled=True, key="data.load")
+            return
+        if not _is_open(source):
+            # A callback, so that the run that follows knows what is loading: its report has the notices then.
+            title = "Open" if source.store else "Load and embed"
+            st.button(title, type="primary", key="data.load", on_click=_begin_loading, args=(source,))
+            return
         st.button("Opened" if source.store else "Loaded", disabled=True, key="data.load", icon=":material/check:")
         # Demos do not change below a server.
         why = "Loads the corpus anew, as its documents may have changed."
@@ -139,9 +143,12 @@ def _draw_estimate(source: Source, slot: DeltaGenerator) -> None:
         slot.empty()
 
 
-def _draw_beginnings(loaded: Loaded) -> None:
-    """Draw, below the report of the open corpus, what to do next, searches to begin with, and near-duplicates."""
-    next_steps.draw_next_steps(loaded, "data")
+def _draw_beginnings(loaded: Loaded, has_primary: bool) -> None:
+    """Draw, below the report of the open corpus, what to do next, searches to begin with, and near-duplicates.
+
+    has_primary: the next step may stand out, as there is no other corpus to load
+    """
+    next_steps.draw_next_steps(loaded, "data", has_primary)
     if not len(loaded.dataset.queries) and suggestions.draw_suggestions(loaded, "data", MAX_SHOWN_SEARCHES):
         st.switch_page(decoders.EXPLORE_SCREEN)
     duplicates.draw_duplicates(loaded, N_SHOWN_GROUPS)

@@ -70,7 +70,6 @@ from engine.evaluation.frontier import (
 from engine.evaluation.metrics import METRICS, available_metrics
 from engine.evaluation.paired import format_decoder
 from engine.evaluation.runs import RankedRun
-from engine.evaluation.set_relevance import measure_corpus_relevance
 from engine.evaluation.statistics import RESAMPLES, ComparisonsByMetric, compare
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.sweep import grid
@@ -88,8 +87,9 @@ EMBED_PURPOSE = "tradeoff.embed"
 LAST_CSS = f"<style>.st-key-{LAST} {{opacity: .35; pointer-events: none}}</style>"
 """The chart that stood here before is neither clicked nor dragged while others are measured."""
 CONTROLS, SWITCHES, PILLS = "tradeoff-controls", "tradeoff-switches", settings.PICKED_KEY.replace(".", "-")
+BUDGET = "tradeoff-budget-place"
 COLUMNS = f".st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock]"
-LEFT = f"{COLUMNS} > [data-testid=stColumn]:first-child"
+LEFT, RIGHT = (f"{COLUMNS} > [data-testid=stColumn]:{edge}-child" for edge in ("first", "last"))
 TRADEOFF_CSS = f"""<style>@media (max-width: 1200px) {{
 {COLUMNS} {{flex-wrap: wrap}}
 {COLUMNS} > [data-testid=stColumn] {{min-width: 100%; order: 1}}
@@ -109,13 +109,19 @@ body:has(.st-key-{verdict.KEY} :is(button, [data-testid=stTooltipHoverTarget]):i
     width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}}
   .st-key-tradeoff-frontier {{overflow: visible !important; margin-bottom: 1.5rem}}
   .st-key-tradeoff-panels-chart {{height: auto !important; flex: none !important; overflow: visible !important}}
+  {RIGHT}, {RIGHT} > [data-testid=stVerticalBlock] {{display: contents}}
+  {RIGHT} > [data-testid=stVerticalBlock] > * {{order: 1; flex: 0 0 100%; width: 100%}}
+  {RIGHT} > [data-testid=stVerticalBlock] > :is(.st-key-{BUDGET}, :has(> .st-key-{BUDGET})) {{order: -1;
+    position: sticky; top: 3.75rem; z-index: 2; background: var(--st-background-color, Canvas)}}
+  [data-testid=stLayoutWrapper]:has(> .st-key-{SWITCHES}-over) {{position: static; margin-top: 0}}
   .st-key-{PILLS} {{flex: 1 1 100%; min-width: 0}}
   .st-key-{PILLS}, .st-key-{PILLS} > div {{overflow: hidden}}
   .st-key-{PILLS} [data-testid=stButtonGroup] > div {{flex-wrap: nowrap !important; overflow-x: auto;
     scrollbar-width: none; scroll-snap-type: x proximity}}
   .st-key-{PILLS} button {{flex: none; scroll-snap-align: start}} }}
 </style>"""
-"""On a small screen the columns are stacked: the chart first, then the sets, then the rest of the first column. The
+"""On a small screen the columns are stacked: the chart first, then the sets, then the rest of the first column. On a
+phone the budget stands above the chart, whose panels are several screens long, and stays in view beside them. The
 decoders scroll sideways there. Help on the verdict's buttons opens below them, as it would hide the sentences."""
 CHART_ROWS = ((1, 540),)
 """Boxes in place of the chart, number and height, while it is drawn for the first time."""
@@ -728,7 +734,8 @@ def _draw_cells(board: _Board, cells: Cells) -> None:
     with side_column:
         if decision is not None and base is not None:
             verdict.draw_choices(verdict_data)
-            verdict.draw_budget(results.frontier, base)
+            with st.container(key=BUDGET):
+                verdict.draw_budget(results.frontier, base)
             verdict.draw_best(results.frontier, decision, results.estimates, selection.get_pinned())
         order = () if base is None else differences.order_queries(sweep, results.frontier, base, opened.cell, board.y)
         draw_sets = partial(point_sets.draw_sets, has_use=not _is_choice(opened, decision))
@@ -904,7 +911,7 @@ def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str)
         estimates, refusal = get_or_compute(
             selection.MEMORY_KEY,
             ("estimates", sweep.key, x, y, keys, curve_keys, _list_keys(cells.model)),
-            lambda: _estimate(sweep, points, exact, base.point, cells.model),
+            lambda: _estimate(points, exact, base.point, cells.model),
             MAX_SHARED,
             is_shared=True,
         )
@@ -945,7 +952,7 @@ def _find_last_estimates(data_key: tuple[Any, ...], labels: frozenset[str]) -> O
 
 
 def _estimate(
-    sweep: Sweep, points: Frontier, exact: Sequence[Curve], baseline: Any, model_points: Sequence[Any] | None
+    points: Frontier, exact: Sequence[Curve], baseline: Any, model_points: Sequence[Any] | None
 ) -> tuple[OptionEstimates | None, str]:
     """Estimate the settings by people's judgements and a model's; return them, and why the model does not count or "".
 
@@ -956,12 +963,7 @@ def _estimate(
             return estimate_on_axes(points, exact, baseline, model_points), ""
         except DataError as error:
             return estimate_on_axes(points, exact, baseline), error.finding
-    estimates = estimate_on_axes(points, exact, baseline)
-    if estimates is not None and estimates.is_on_passages and sweep.vectors is not None:
-        # Passages say nothing of most documents of a list: what strays from its query is not recommended.
-        relevance = measure_corpus_relevance(sweep.loaded.space, sweep.vectors)
-        estimates = replace(estimates, corpus_relevance=relevance)
-    return estimates, ""
+    return estimate_on_axes(points, exact, baseline), ""
 
 
 def _list_best_cells(results: _Results, base: FrontierPoint) -> list[Any]:

@@ -15,7 +15,7 @@ from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.widgets.job_panel import SharedPanel, draw_running
-from dashboard.widgets.skeleton import draw_boxes
+from dashboard.widgets.skeleton import draw_boxes, format_skeleton
 from engine.maps import layout as maps
 from engine.maps.clusters import Clusters, find_clusters, title_prefix
 from engine.maps.density import estimate_density
@@ -62,8 +62,10 @@ def get_map(loaded: Loaded, method: str) -> CorpusMap | None:
     method: "tsne" or "pca"; the rough one is by "pca", None if even that is not ready: the progress then has the map's
     height
     """
-    panel = _map_panel(loaded, method)
+    panel, slot = _map_panel(loaded, method), st.empty()
     if panel.job is None:
+        # Before the job starts: what it imports holds the page up for seconds.
+        slot.html(format_skeleton(((1, MAP_PX),), text="Laying out the documents"))
         panel.start_job()
         # Stored maps come at once, and need no rough one.
         _wait_briefly(panel.job, WAIT_SECONDS)
@@ -73,6 +75,7 @@ def get_map(loaded: Loaded, method: str) -> CorpusMap | None:
     rough_map: CorpusMap | None = None if rough_job is None else rough_job.result
     if rough_map is None:
         panel = replace(panel, draw_waiting=partial(_draw_place, rough_job))
+    slot.empty()
     corpus_map = panel.draw_until_result()
     is_stopped = panel.job is None or not panel.job.is_active
     if corpus_map is None and rough_map is None and rough_job is not None and rough_job.is_active and is_stopped:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import streamlit as st
 
@@ -30,12 +31,17 @@ class NextStep:
     prepare: Callable[[], None] | None = None  # called on the click, before the page changes
 
 
-def draw_next_steps(loaded: Loaded, page_name: str) -> None:
-    """Draw what can be done next with this corpus, as buttons; page_name: "explore" or "data", where they stand."""
+def draw_next_steps(loaded: Loaded, page_name: str, has_primary: bool = True) -> None:
+    """Draw what can be done next with this corpus, as buttons, of which the usual one stands out.
+
+    page_name: "explore" or "data", where they stand; has_primary: False beside another primary button of the page
+    """
     steps = _list_steps(loaded)
     if page_name != "explore":
         why = "The map of the documents, and what each decoder returns for a search."
         steps.insert(0, NextStep("Explore", why, decoders.EXPLORE_SCREEN))
+    # Files of queries and judgements come first, but few people have them.
+    usual_step = next(iter(steps), None) if has_primary else None
     if _can_add_queries(loaded):
         why = "Load the documents' file together with queries.csv and qrels.tsv: then Recall is measured."
         prepare = partial(_begin_adding, loaded.source.name)
@@ -44,8 +50,9 @@ def draw_next_steps(loaded: Loaded, page_name: str) -> None:
         st.text("Next", width="content")
         for step in steps:
             key = f"next.{page_name}.{step.label}"
+            kind: Literal["primary", "secondary"] = "primary" if step is usual_step else "secondary"
             # A callback cannot change the page: what a step prepares is set in it, the change comes in the run after.
-            if st.button(step.label, key=key, help=step.why, on_click=step.prepare):
+            if st.button(step.label, key=key, help=step.why, type=kind, on_click=step.prepare):
                 st.switch_page(step.screen)
 
 

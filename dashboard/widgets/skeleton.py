@@ -8,8 +8,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 T = TypeVar("T")
-DRAWN_KEY = "skeleton.drawn"
-"""Session key: the pages that have been drawn once, which come at once from then on."""
+DRAWN_KEY, OPENED_KEY = "skeleton.drawn", "skeleton.opened"
+"""Session keys: the pages that have been drawn once, which come at once from then on; those that had a corpus."""
 # Nothing moves for those who asked for that, and boxes that are gone in a moment never appear.
 SKELETON_CSS = """<style>
 .frontier-skeleton {display: grid; gap: 1rem}
@@ -82,6 +82,20 @@ def draw_until(
             slot.empty()
     with slot.container():
         draw(value)
+
+
+def draw_opening(slot: DeltaGenerator, page_name: str, rows: Rows, text: str) -> None:
+    """Draw grey boxes in a page's place until the session has had a corpus there, which `end_opening` says.
+
+    text: says what is going on
+    """
+    if page_name not in st.session_state.get(OPENED_KEY, ()):
+        slot.html(format_skeleton(rows, text=text))
+
+
+def end_opening(page_name: str) -> None:
+    """Note that a page has a corpus: from now on its parts have boxes of their own."""
+    st.session_state.setdefault(OPENED_KEY, set()).add(page_name)
 
 
 def draw_first(container: str, rows: Rows, until: str, text: str = "") -> Any:

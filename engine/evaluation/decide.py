@@ -49,7 +49,12 @@ from engine.evaluation.paired import (
     short_names,
 )
 from engine.evaluation.rules import Outcome, bound_share, estimate_queries_to_prove, judge_choice
-from engine.evaluation.set_relevance import MIN_SET_RELEVANCE_SHARE, SET_RELEVANCE_METRICS, compute_set_relevance
+from engine.evaluation.set_relevance import (
+    CORPUS_RELEVANCE_ENTRY,
+    MIN_SET_RELEVANCE_SHARE,
+    SET_RELEVANCE_METRICS,
+    compute_set_relevance,
+)
 from engine.evaluation.statistics import CONFIDENCE_LEVEL, SEED, Comparison, compare, resolve_baseline
 from engine.evaluation.sweep.cell import decoder_from_json, decoder_to_json
 from engine.evaluation.sweep.compute import DECLARED_PREFIX, JUDGEMENTS_ENTRY, NEXT_LEVEL_ENTRY
@@ -169,7 +174,7 @@ class MeasuredSettings:
     decoder_of: np.ndarray  # (m,) number of each setting's decoder, the same at any values of its parameters
     model: ModelValues | None = None  # what a model judged of the same settings; None where people alone judge
     is_on_passages: bool = False  # the queries are cut from the corpus's documents, and judge one document each
-    corpus_relevance: float | None = None  # mean cosine of these queries with all documents; None where unknown
+    corpus_relevance: float | None = None  # mean cosine of passages with all documents; None for other queries
 
     @cached_property
     def judged_shares(self) -> np.ndarray:
@@ -785,10 +790,12 @@ def _estimate_aligned(
     losses, sample = _estimate_losses(aligned, model, differences, base_mean, gains, n_at_stake, decoder_of)
     if sample is not None:
         check_correlation(sample.use)
+    relevance = _read_provenance(base_cell, CORPUS_RELEVANCE_ENTRY)
     return OptionEstimates(
         baseline=base_cell, aligned=aligned, gains=gains, losses=losses, metric=metric, objective=objective, k=k,
         seed=seed, relevant_from=relevant_from, decoders=decoders, decoder_of=decoder_of, model=model, sample=sample,
         is_on_passages=are_passages(base_cell.split, aligned.queries),
+        corpus_relevance=None if relevance is None else float(relevance),
     )  # fmt: skip
 
 

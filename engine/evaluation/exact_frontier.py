@@ -30,6 +30,7 @@ from engine.evaluation.metrics import (
 )
 from engine.evaluation.paired import format_stage_call
 from engine.evaluation.path import Path, check_path_interval, make_path_stage, path
+from engine.evaluation.set_relevance import add_set_relevance, describe_corpus_relevance
 from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_intervals
 from engine.evaluation.sweep.cell import PACKAGE, read_versions
 from engine.evaluation.sweep.compute import (
@@ -288,10 +289,11 @@ class _CurveRequest:
             number_sources(space, column)
         # Aspects that no metric needs must not change the key of a curve.
         used_aspects = aspects if "aspects" in needs else None
-        interval = check_path_interval(decoder.select, interval)
+        interval, vectors = check_path_interval(decoder.select, interval), embed_for_space(space, queries)
         return cls(
-            decoder=decoder, space=space, vectors=embed_for_space(space, queries), qrels=qrels, aspects=used_aspects,
-            metrics=names, interval=interval, split=split, facts=facts, source=source if "source" in needs else None,
+            decoder=decoder, space=space, vectors=vectors, qrels=qrels, aspects=used_aspects,
+            metrics=add_set_relevance(names, split, vectors.ids), interval=interval, split=split, facts=facts,
+            source=source if "source" in needs else None,
             duplicate_threshold=check_duplicate_threshold(duplicate_threshold),
         )  # fmt: skip
 
@@ -310,6 +312,7 @@ class _CurveRequest:
         """The digests of the curve's inputs, by name."""
         digests = collect_digests(self.space, self.vectors, self.qrels, self.aspects)
         digests |= digest_sources(self.space, (self.decoder.source, self.source))
+        digests |= describe_corpus_relevance(self.space, self.vectors, self.split)
         return digests | name_duplicate_threshold(self.space, self.metrics, self.duplicate_threshold)
 
     @cached_property

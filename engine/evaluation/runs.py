@@ -21,6 +21,7 @@ from engine.evaluation.aspects import Aspects
 from engine.evaluation.metrics import measure
 from engine.evaluation.paired import short_names
 from engine.evaluation.run_files import RunLine, read_run_lines
+from engine.evaluation.set_relevance import describe_corpus_relevance
 from engine.evaluation.sweep.cell import Cell, compute_means, compute_result_digest, decoder_to_json, read_versions
 from engine.evaluation.sweep.compute import (
     collect_digests,
@@ -100,7 +101,7 @@ class RankedRun(OneLine):
         )  # fmt: skip
         values, data_digests = measures.values, {**collect_digests(space, queries, qrels, aspects), "run": self.digest}
         data_digests |= name_duplicate_threshold(space, tuple(values), duplicate_threshold)
-        data_digests |= digest_sources(space, (source,))
+        data_digests |= digest_sources(space, (source,)) | describe_corpus_relevance(space, queries, split)
         digest_texts = list(map(" ".join, sorted(data_digests.items())))
         # The default rule on queries that are documents leaves the keys of other runs alone.
         if without_self is not None:

@@ -1,10 +1,14 @@
 """Mean relevance of retrieved sets to their queries, from metrics that a sweep has, and that of the full corpus."""
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 import torch
 
+from engine.data.cloze import are_passages
 from engine.matrix import CHUNK_NUMBERS
-from engine.space import Space
+from engine.space import Elsewhere, Space
 from engine.values import Embeddings
 
 MIN_SET_RELEVANCE_SHARE = 0.8
@@ -14,6 +18,27 @@ Over 250 sentences of six topics, at this share three documents in four are of t
 two.
 """
 SET_RELEVANCE_METRICS = ("cos_sum", "ilad")
+CORPUS_RELEVANCE_ENTRY = "mean relevance of the corpus"
+"""Entry of keys and provenance, on passages alone: the mean cosine of the queries with all documents."""
+
+
+def add_set_relevance(metrics: Sequence[str], split: str, query_ids: Sequence[str]) -> tuple[str, ...]:
+    """Return the metrics to measure: on passages with those from which the relevance of sets follows.
+
+    Whoever decides from the result then leaves out the same settings, whatever metrics it asked for.
+    """
+    own_metrics = SET_RELEVANCE_METRICS if are_passages(split, query_ids) else ()
+    return tuple(dict.fromkeys((*metrics, *own_metrics)))
+
+
+def describe_corpus_relevance(space: Space | Elsewhere, queries: Embeddings, split: str) -> dict[str, str]:
+    """Return the corpus's mean relevance to passages as an entry for keys and provenance; none for other queries."""
+    if isinstance(space, Elsewhere) or not are_passages(split, queries.ids):
+        return {}
+    compute = partial(measure_corpus_relevance, space, queries)
+    relevance = space.derived((CORPUS_RELEVANCE_ENTRY, queries.digest), compute)
+    # Two devices add up in another order, and the same data must have one key.
+    return {CORPUS_RELEVANCE_ENTRY: f"{relevance:.4f}"}
 
 
 def compute_set_relevance(cos_sum: np.ndarray, ilad: np.ndarray, n_returned: np.ndarray) -> np.ndarray:

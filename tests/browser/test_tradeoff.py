@@ -320,6 +320,23 @@ def test_on_a_phone_no_name_crosses_a_whisker_and_no_button_is_cut(page, server)
         assert box["x"] >= 0 and box["x"] + box["width"] <= 390, name
 
 
+def test_on_a_phone_the_budget_stands_above_the_chart_and_stays_in_view_beside_it(page, server):
+    open_measured_page(page, server)
+    page.set_viewport_size({"width": 390, "height": 844})
+    until(page, lambda: page.locator(".frontier-frame").first.bounding_box()["width"] < 390)
+    budget, chart = page.locator(".st-key-tradeoff-budget-place"), page.locator(PLOT).first
+    switch = page.locator(".st-key-tradeoff-switches-over")
+
+    def read_bottom(part):
+        box = part.bounding_box()
+        return box["y"] + box["height"]
+
+    assert read_bottom(budget) <= switch.bounding_box()["y"] and read_bottom(switch) <= chart.bounding_box()["y"] + 1
+    page.get_by_text(re.compile("Mean of .* queries")).first.evaluate("node => node.scrollIntoView({block: 'start'})")
+    until(page, lambda: read_bottom(chart) < 200)
+    assert 0 < budget.bounding_box()["y"] < 100, "it sticks below the navigation"
+
+
 def test_a_choice_and_a_row_open_their_settings_and_the_row_widens_its_decoders_lines(page, server):
     open_measured_page(page, server)
     names = [name.split(" ", 1)[1] for _, name, _, _ in read_verdict(page)[1]]

@@ -7,7 +7,7 @@ from dashboard.services import confirmations
 from dashboard.services.sweeps import SWEEPS_SECTION
 from engine.data import cache
 from engine.evaluation.sweep.sweep import grid
-from support.sweeps import toy
+from support.sweeps import make_passages, toy
 
 K = 5
 
@@ -34,3 +34,9 @@ def test_report_has_the_outcome_of_a_choice_that_was_confirmed_and_of_no_other()
     after = build_page(dev, "ilad", "recall", K, confirming=test)
     for sentence in sentences:
         assert escape_html(sentence) in after and escape_html(sentence) not in before
+
+
+def test_report_leaves_out_the_settings_that_stray_from_passages():
+    decoders = [*grid("top_k"), *grid("mmr", 5)]
+    cells = list(engine.sweep(decoders, k=K, metrics=("recall", "ilad"), **make_passages()))
+    assert "whose lists stray" in build_page(cells, "ilad", "recall", K)

@@ -48,6 +48,18 @@ def toy(family="clustered", seed=1, n=60, d=7, batch=BATCH):
     return space_of(rows), queries_of(points), engine.Qrels(grades)
 
 
+def make_passages(split="passages", suffix="?"):
+    """Make space, queries, qrels and split: four topics, and a passage near each of the first documents."""
+    random = torch.Generator().manual_seed(4)
+    noise = torch.nn.functional.normalize(torch.randn(52, 8, generator=random), dim=1)
+    vectors = torch.nn.functional.normalize(torch.eye(8)[:4].repeat(10, 1) + 0.4 * noise[:40], dim=1)
+    space = space_of(vectors)
+    ids = space.corpus.ids[:12]
+    queries = engine.Embeddings(tuple(f"{doc_id}{suffix}" for doc_id in ids), vectors[:12] + 0.05 * noise[40:])
+    qrels = engine.Qrels({query: {doc_id: 1} for query, doc_id in zip(queries.ids, ids, strict=True)})
+    return {"space": space, "queries": queries, "qrels": qrels, "split": split}
+
+
 def register_patient():
     """Register the selector `patient`, for separate processes and tests that restore the registry."""
 

@@ -18,6 +18,7 @@ from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects
 from engine.evaluation.duplicate_threshold import check_duplicate_threshold
 from engine.evaluation.metrics import METRICS, check_metrics
+from engine.evaluation.set_relevance import add_set_relevance, describe_corpus_relevance
 from engine.evaluation.sweep.cell import Cell, compute_cell_key
 from engine.evaluation.sweep.compute import (
     Task,
@@ -253,8 +254,7 @@ def _check_request(
     set_sizes = [cast(int, k)] if isinstance(k, Number) else check_list(k, "k", "a whole number or a list of them")
     ks = tuple(sorted(set(map(SET_SIZE.check, set_sizes))))
     metric_list = [metrics] if isinstance(metrics, str) else check_list(metrics, "metrics", "a list of names", str)
-    names = tuple(dict.fromkeys(metric_list))
-    check_metrics(names)
+    check_metrics(metric_list)
     _check_types(
         ("space", space, isinstance(space, Space | Elsewhere), "an engine.Space"),
         ("queries", queries, isinstance(queries, Queries | Embeddings), "engine.Queries or engine.Embeddings"),
@@ -272,6 +272,7 @@ def _check_request(
     )
     if not len(queries):
         raise DataError("queries must hold at least one query; got none")
+    names = add_set_relevance(metric_list, split, queries.ids)
     query_vectors = embed_for_space(space, queries)
     # Data that no metric needs must not change the key of a cell.
     needs = {METRICS[metric].needs for metric in names}
@@ -287,7 +288,9 @@ def _check_request(
     # Measuring an empty ranking raises now for metrics that cannot be measured, before the aspects are digested.
     empty_rows = torch.full((len(queries), ks[0]), -1)
     task.measure_ranking(Ranking(empty_rows, empty_rows.double(), ()), ks[0])
-    task = replace(task, data_digests=collect_digests(space, query_vectors, qrels, aspects, answers))
+    data_digests = collect_digests(space, query_vectors, qrels, aspects, answers)
+    data_digests |= describe_corpus_relevance(space, query_vectors, split)
+    task = replace(task, data_digests=data_digests)
     return _SweepRequest(task, distinct_decoders, ks, Store.open_store(store))
 
 

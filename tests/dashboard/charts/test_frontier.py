@@ -376,6 +376,18 @@ def test_fixed_budget_and_both_intervals_are_in_the_window(found, curve, estimat
     assert ends and low <= min(*ends, chart.floor) and high >= max(ends)
 
 
+def test_whiskers_of_every_budget_that_can_be_dragged_to_end_in_the_window(estimated_chart, estimates):
+    # As of fewer queries: the likely best of a choice lies above all points.
+    unsure = replace(estimates)
+    vars(unsure)["intervals"] = estimates.intervals[0], estimates.intervals[1] + 0.2
+    tops = []
+    for share in list_budgets():
+        decision = unsure.decide(share, with_options=False)
+        tops += [100 * option.high for option in (decision.sure, decision.bet) if option is not None]
+    views = [replace(estimated_chart, estimates=unsure, share=share).view for share in (0.95, 0.98)]
+    assert views[0].y == views[1].y and views[0].y[1] > max(tops) > estimated_chart.view.y[1]
+
+
 def test_curve_that_is_not_estimated_has_one_width_and_keeps_it(found, curve, swept):
     """None stands for the baseline too, which is sure: a curve was drawn as certain down to its end."""
     alone = estimate_options(swept, baseline=swept[0], k=5)

@@ -25,6 +25,7 @@ from dashboard.charts.palette import GREY, SANS_FONTS, method_style
 from dashboard.charts.verdict_card import (
     BOTTOM,
     CARD_HEIGHT,
+    CARD_MARGIN,
     CARD_WIDTH,
     CODE_COLUMNS,
     GUTTER_LEFT,
@@ -39,6 +40,7 @@ from dashboard.charts.verdict_card import (
 )
 from dashboard.tradeoff.verdict import shorten_headlines
 from engine.evaluation.decide import estimate_options
+from engine.evaluation.decision import PASSAGES_CAUTION
 from engine.evaluation.frontier import TIME_AXIS, frontier
 from support.charts import have_crossing
 from support.draws import deepen
@@ -305,6 +307,22 @@ def test_headline_says_if_another_split_does_not_confirm_the_sure_setting(card):
     bet = replace(refuted.decision.bet, has_held=True)
     held = replace(refuted, decision=replace(refuted.decision, bet=bet))
     assert texts(held).count("On test 93.4%: held") == 1
+
+
+@pytest.mark.parametrize("n_words", [2, 40, 200])
+def test_caution_of_passages_is_whole_below_a_headline_of_any_length(card, n_words):
+    decision = replace(card.decision, is_on_passages=True)
+    headline = ("word " * n_words, "Going for more is a bet.", PASSAGES_CAUTION)
+    passages = replace(card, decision=decision, headline=headline)
+    lines = [one for tag, one in read(passages) if tag == "text"]
+    (caution,) = (line for line in lines if line.text == PASSAGES_CAUTION)
+    size = float(caution.get("font-size"))
+    assert (
+        estimate_width(PASSAGES_CAUTION, size, True) <= CARD_WIDTH - 2 * CARD_MARGIN and caution.get("fill") == WARNING
+    )
+    above = [line for line in lines if float(line.get("y")) < float(caution.get("y"))]
+    assert len(above) == 2 and all(float(caution.get("y")) - float(line.get("y")) > size for line in above)
+    assert PASSAGES_CAUTION not in texts(replace(card, headline=headline)), "other queries have no caution"
 
 
 def test_squares_of_the_choosing_split_say_so_once_another_was_asked(card):

@@ -74,6 +74,17 @@ def graded(app, source, count):
     return app
 
 
+def test_an_example_that_says_it_is_made_up_stands_beside_the_empty_form_alone(animals):
+    app = judging(animals)
+    example = pages.first_table(app, "Your grade")
+    assert list(example["Your grade"]) == [f"{grade} {judge.GRADE_LABELS[grade]}" for grade in (3, 2, 1, 0)]
+    assert any(caption.value.startswith("A made-up example.") for caption in app.caption)
+    assert not engine.paths.home().joinpath(judge.JUDGEMENTS_FOLDER).exists(), "nothing of it is judged"
+    app.text_area(key=judge.TYPED_KEY).set_value("\n".join(SEARCHES))
+    app = pages.finish_jobs(pages.press(app, "judge.add"))
+    assert judge.EXAMPLE_SEARCH not in pages.texts(app) and "made-up" not in pages.texts(app)
+
+
 def test_grades_are_kept_as_they_are_given_undone_and_skipped(animals):
     app = asked(animals)
     assert "1 query was asked more than once, judged once" in pages.texts(app)

@@ -326,6 +326,28 @@ def test_the_open_corpus_is_not_offered_again_and_its_first_documents_are_listed
     assert (button.label, button.disabled) == ("Load and embed", False) and "numpy-api: the first" in pages.texts(app)
 
 
+def test_one_button_at_a_time_says_whether_the_corpus_is_loaded(tmp_path, monkeypatch, go):
+    mine = pages.csv_source(tmp_path / "mine.csv", pages.PETS)
+    app, load = pages.screen("data", **{"data.way": "Path", "data.path": mine.path}), corpora._load_corpus
+    monkeypatch.setattr(corpora, "_load_corpus", lambda *arguments: go.wait(patient(60)) and load(*arguments))
+
+    def read_button():
+        button = app.button(key="data.load")
+        return button.label, button.disabled
+
+    def list_primary():
+        return [button.key for button in app.button if button.proto.type == "primary"]
+
+    assert read_button() == ("Load and embed", False) and list_primary() == ["data.load"], "one step stands out"
+    pages.press(app, "data.load")
+    assert read_button() == ("Loading", True) and not list_primary()
+    go.set()
+    (job,) = (job for source, job in corpora.list_loads() if source.path == mine.path)
+    job.join(pages.PATIENCE)
+    pages.run(pages.run(app))
+    assert read_button() == ("Loaded", True) and list_primary() == ["next.data.Explore"]
+
+
 def test_hostile_first_documents_are_texts_and_say_which_columns_they_were_read_from(tmp_path):
     file = tmp_path / "mine.csv"
     file.write_text("Doc *id*,body\n1,<b>cat</b> $x$\n2," + "long " * 99 + "\n")

@@ -22,6 +22,9 @@ def test_a_corpus_without_queries_begins_with_searches_and_next_steps(own_home, 
     steps = [b.label for b in app.button if b.key.startswith(f"next.{name}")]
     first = ["Add queries and judgements", *(["Explore"] if name == "data" else [])]
     assert steps == [*first, "Measure without judgements", "Judge searches"]
+    # On Data the corpus that is chosen there, a demo, is not the open one, and loading it comes first.
+    primary_labels = [button.label for button in app.button if button.proto.type == "primary"]
+    assert primary_labels == ["Measure without judgements" if name == "explore" else "Load and embed"]
     if name == "explore":
         assert "3 documents, no queries yet" in pages.texts(app)
         app = pages.press(app, next(b.key for b in app.button if b.label.startswith("a dog")))

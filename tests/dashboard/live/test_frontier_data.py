@@ -7,6 +7,7 @@ from dashboard.charts.frontier import list_budgets
 from dashboard.charts.verdict_data import list_headlines
 from dashboard.live.frontier_data import build_frontier_data, measure_settings, set_value
 from support.live_pages import K, toy_content
+from support.sweeps import make_passages
 
 
 def measure(*selectors):
@@ -35,6 +36,13 @@ def test_sentences_of_every_budget_are_the_engines(measured, data):
         expected = list_headlines(decision, "With MMR and Frank–Wolfe alone")
         assert tuple(budget["sentences"]) == expected and expected[0].startswith("With MMR and Frank–Wolfe alone")
     assert data["notes"][0].startswith("Chosen on 22 queries of dev")
+
+
+def test_settings_that_stray_from_passages_are_left_out_of_the_page():
+    decoders = [engine.Decoder(engine.make(name)) for name in ("top_k", "mmr")]
+    settings = measure_settings(decoders=decoders, k=K, **make_passages())
+    data = build_frontier_data(settings, {decoder.select.spec.name: decoder for decoder in decoders})
+    assert any(note.startswith("Left out: ") and "whose lists stray" in note for note in data["notes"])
 
 
 def test_what_another_split_says_of_the_choices_stands_in_their_boxes(measured):

@@ -110,6 +110,9 @@ def test_tune_takes_passages_and_says_so(source):
     app = finish_jobs(press(app, "tune.start"))
     (outcome,) = app.session_state["tune.outcomes"].values()
     assert outcome.tuned.dev == "half 1 of passages" and "share no query" in outcome.remarks
+    estimates = outcome.tuned.estimates
+    assert estimates.is_stray.any() and 0 < estimates.corpus_relevance < 1
+    assert any(sentence.startswith("Left out: ") for sentence in outcome.tuned.sentences)
     assert all(sentence in texts(app) for sentence in outcome.tuned.sentences)
     app.toggle(key="tune.passages").set_value(False).run()
     assert not app.exception and "Tuning needs judgements" in texts(app)

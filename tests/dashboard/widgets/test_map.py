@@ -4,6 +4,7 @@ import re
 import threading
 
 import pytest
+import streamlit as st
 
 from dashboard.charts.map import MAP_PX
 from dashboard.explore.map_view import WAY_KEY
@@ -66,6 +67,15 @@ def test_first_map_has_one_bar_and_the_maps_height_while_both_are_made(gates, vi
     assert find_job("pca").is_active and find_job("tsne").is_active
     assert len(view.get("progress")) == 1 and "working on tsne" in pages.texts(view)
     assert read_box_heights(view) == [MAP_PX - shared_map.MAP_PROGRESS_PX] and not has_map(view)
+
+
+def test_boxes_as_high_as_the_map_stand_before_its_job_is_started(gates, monkeypatch):
+    monkeypatch.setattr(shared_map.SharedPanel, "start_job", lambda panel: st.stop())
+    loaded = corpus()
+    question = question_of(loaded)
+    app = draw_view(MAP, loaded, question, answers_of(loaded, question), **{WAY_KEY: "t-SNE"})
+    assert read_box_heights(app) == [MAP_PX]
+    assert any("Laying out the documents" in node.proto.body for node in app.get("html"))
 
 
 def test_rough_map_takes_the_place_of_the_box_below_the_same_bar(gates, view):

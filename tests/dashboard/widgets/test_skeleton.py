@@ -32,6 +32,26 @@ def test_boxes_stand_for_a_page_until_it_has_come_once():
     assert not boxes(app.run()), "a page that is there must not blink"
 
 
+def test_a_page_that_opens_has_boxes_with_a_sentence_until_it_had_a_corpus():
+    def opening():
+        import streamlit as st
+
+        from dashboard.widgets import skeleton
+
+        skeleton.draw_opening(st.empty(), "explore", ((2, 30),), "Opening <it>")
+        if st.session_state["loaded"]:
+            skeleton.end_opening("explore")
+
+    app = AppTest.from_function(opening)
+    app.session_state["loaded"] = False
+    for _ in range(2):
+        (html,) = boxes(app.run())
+        assert html.count("<i style=height:30px>") == 2 and "<p>Opening &lt;it&gt;</p>" in html
+    app.session_state["loaded"] = True
+    app.run()
+    assert not boxes(app.run())
+
+
 def test_a_value_takes_the_place_of_its_boxes_and_a_known_one_has_none():
     def computing():
         import streamlit as st
