@@ -13,7 +13,7 @@ from dashboard.services import confirmations
 from dashboard.services.memo import MAX_SHARED, get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import open_store
-from dashboard.tuning.request import Splits, TuningRequest
+from dashboard.tuning.request import Splits, TuningRequest, find_store_file
 from dashboard.widgets.common import as_label
 from dashboard.widgets.tables import pair
 from engine.errors import DataError, FrontierError
@@ -24,6 +24,7 @@ from engine.evaluation.frontier import BAND_RESAMPLES, frontier
 from engine.evaluation.metrics import title_of
 from engine.evaluation.statistics import RESAMPLES
 from engine.evaluation.sweep.cell import Cell
+from engine.evaluation.sweep.store import Store
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
 from engine.evaluation.tuning.tuned import Tuned
 from engine.progress import counted
@@ -34,6 +35,8 @@ from engine.wording import visible
 MEMORY_KEY = "tune.frontier.memory"
 """Session key of the frontiers that were drawn last."""
 MAX_KNOWN_CELLS = 500
+THEORY_TITLE = "Theory"
+"""Title of the page that measures reranking."""
 KNOWN_HEIGHT_PX = 460
 NO_CHOICE = "None of them is chosen."
 """Sentence below charts of all decoders, if the baseline stays."""
@@ -63,16 +66,42 @@ def draw_sealed_split(loaded: Loaded, request: TuningRequest, splits: Splits) ->
     if request.every:
         text += " The other decoders' best settings are shown beside it, and change nothing."
     counts = confirmations.count_by_page(loaded, splits.test)
-    if not counts:
+    openings, label_parts = [], [n_queries]
+    if counts:
+        choices = " and ".join(f"{page} about {counted(n_choices, 'choice')}" for page, n_choices in counts.items())
+        openings.append(f"asked on {choices}")
+        label_parts.append(f"opened before, on {' and '.join(counts)}")
+    # A page that has asked them about choices has also shown them.
+    seen_pages = [page for page in _list_pages_that_measured(loaded, splits) if page not in counts]
+    if seen_pages:
+        openings.append(f"measured on {' and '.join(seen_pages)}, all or some of them")
+        label_parts.append(f"seen on {' and '.join(seen_pages)}")
+    if not openings:
         st.badge(f"{n_queries} · sealed", icon=":material/mail:", color="green", help=text)
         return
-    openings = " and ".join(f"{page} about {counted(n_choices, 'choice')}" for page, n_choices in counts.items())
     text += (
-        f" These queries were asked before, on {openings}: whoever chooses by what they said has no others to "
-        "confirm it."
+        f" These queries were {' and '.join(openings)}: whoever chooses by what they said has no others to confirm it."
     )
-    label = f"{n_queries} · opened before, on {' and '.join(counts)}"
-    st.badge(label, icon=":material/drafts:", color="orange", help=text)
+    st.badge(" · ".join(label_parts), icon=":material/drafts:", color="orange", help=text)
+
+
+def _list_pages_that_measured(loaded: Loaded, splits: Splits) -> list[str]:
+    """Return the titles of the pages that have shown a measurement of a query of the split that confirms.
+
+    Pages draw measurements as they are stored, one by one, so a sweep that still runs counts.
+    """
+    query_ids, corpus = set(splits.queries[splits.test or ""].ids), loaded.space.corpus.digest
+    pages = []
+    for measured_ids, metrics in open_store().read_measured_queries(corpus):
+        if not query_ids.isdisjoint(measured_ids):
+            # Both pages store in one file; only Trade-off measures diversity, which it draws.
+            pages.append(confirmations.TRADEOFF_TITLE if DIVERSE in metrics else THEORY_TITLE)
+    tuning_file = find_store_file(loaded)
+    if tuning_file.exists():
+        for measured_ids, _metrics in Store(tuning_file).read_measured_queries(corpus):
+            if not query_ids.isdisjoint(measured_ids):
+                pages.append(confirmations.TUNE_TITLE)
+    return list(dict.fromkeys(pages))
 
 
 def draw_so_far(cells: Sequence[Cell], baseline: Cell, request: TuningRequest, n_settings: int) -> None:

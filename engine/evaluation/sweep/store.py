@@ -139,6 +139,20 @@ class Store:
             if keys is None and (n_lost := len(row_seals.keys() - set(map(itemgetter(0), db.execute(SEALED_KEYS))))):
                 raise DataError(f"{self.path}: {counted(n_lost, 'row')} missing; delete the file, sweep again")
 
+    def read_measured_queries(self, corpus: str) -> list[tuple[frozenset[str], frozenset[str]]]:
+        """Return the ids of the queries that cells over a corpus have measured, with their metrics, each pair once.
+
+        A cell is one decoder's metrics, query by query, at one k. corpus: digest of the corpus, whose queries may have
+        been measured with any vectors and judgements
+        """
+        with self._open() as db:
+            pairs = db.execute(
+                "SELECT DISTINCT queries.ids, cells.metrics FROM cells JOIN queries ON queries.digest = cells.queries "
+                "WHERE json_extract(cells.provenance, '$.corpus') = ?",
+                (corpus,),
+            ).fetchall()
+        return [(frozenset(json.loads(ids)), frozenset(json.loads(metrics))) for ids, metrics in pairs]
+
     def put_curve(self, curve: Curve) -> None:
         """Store an exact frontier's curve with a seal, a digest of its row, unless its key is stored already."""
         # All numbers in one compressed array, in an order that `_curve_from_row` undoes; it averages the steps again.

@@ -6,7 +6,8 @@ import pytest
 
 import engine
 from dashboard.charts.frontier import UNKNOWN_WIDTH
-from dashboard.tuning import budget_views
+from dashboard.session.query import corpus_key
+from dashboard.tuning import budget_views, form
 from engine.evaluation.splits import subsample
 from engine.evaluation.sweep.store import Store
 from support import pages
@@ -42,6 +43,29 @@ def test_known_before_a_run_without_measurements_is_a_sentence_and_the_sealed_sp
     assert "Nothing is measured yet on dev." in pages.texts(app) and list_charts(app) == []
     (badge,) = [each.value for each in app.markdown if "sealed" in each.value]
     assert "80 queries · sealed" in badge, "beside the name of the split that it is of"
+
+
+def test_a_split_of_which_trade_off_has_measured_queries_is_not_sealed(store):
+    """Trade-off on all queries of a split, then Tune on its halves: the second half was seen a moment ago."""
+    measure(store, split="test", k=5)
+    app = pages.screen("tune", **QUICK)
+    badges = [each.value for each in app.markdown if "80 queries ·" in each.value]
+    assert len(badges) == 1 and "seen on Trade-off" in badges[0] and "sealed" not in badges[0]
+    # The second half of test is no split of the corpus, yet some of its queries were among them.
+    key = corpus_key(pages.load())
+    halves = pages.screen("tune", **QUICK, **{f"tune.choose.{key}": "test", f"tune.report.{key}.test": form.HALVES})
+    (badge,) = [each.value for each in halves.markdown if "-badge[" in each.value]
+    assert "seen on Trade-off" in badge
+
+
+def test_the_queries_that_a_tuning_has_reported_on_are_opened_though_they_are_half_a_split(store):
+    key = corpus_key(pages.load())
+    state = {f"tune.choose.{key}": "test", f"tune.report.{key}.test": form.HALVES}
+    app = pages.screen("tune", **QUICK, **state)
+    assert "sealed" in " ".join(each.value for each in app.markdown)
+    app = pages.press_and_finish(app, "tune.start", "tune")
+    badges = [each.value for each in app.markdown if "seen on Tune" in each.value]
+    assert len(badges) == 1 and "sealed" not in badges[0]
 
 
 def test_known_before_a_run_is_drawn_from_measurements_of_the_same_queries(store):

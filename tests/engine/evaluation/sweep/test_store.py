@@ -95,6 +95,19 @@ def test_putting_a_cell_twice_changes_nothing(tmp_path):
     assert are_equal(next(store.read_cells()), first)
 
 
+def test_measured_queries_are_those_of_a_corpus_each_list_with_its_metrics_once(tmp_path):
+    store = Store(tmp_path / "cells.db")
+    assert store.read_measured_queries("c0ffee") == []
+    for each in (cell(), cell(seed=1), cell(k=10, queries=("q1", "q2")), cell(queries=("other",), k=3)):
+        store.put_cell(each)
+    elsewhere = cell(seed=5, queries=("q99",))
+    store.put_cell(replace(elsewhere, key="elsewhere", provenance={"corpus": "dec0de"}))
+    expected = [set(QUERIES), {"q1", "q2"}, {"other"}]
+    measured = store.read_measured_queries("c0ffee")
+    assert sorted(map(sorted, dict(measured))) == sorted(map(sorted, expected)) and len(measured) == 3
+    assert {metrics for _ids, metrics in measured} == {frozenset({"recall", "ilad"})}
+
+
 def test_a_cell_is_one_transaction_written_ahead(tmp_path, monkeypatch):
     store = Store(tmp_path / "cells.db")
     assert rows(store.path, "PRAGMA journal_mode") == [("wal",)]
