@@ -86,7 +86,8 @@ def _prove_theorem(loaded: Loaded, question: Question | None) -> None:
     proof_key = ("proof", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k)
     find_proof = partial(proof, loaded.space, question.vector, k)
     try:
-        draw_cached(proof_key, find_proof, PROOF_ROWS, partial(_draw_proof, k=k))
+        text = "Looking for a query that returns these documents …"
+        draw_cached(proof_key, find_proof, PROOF_ROWS, partial(_draw_proof, k=k), text)
     except FrontierError as error:
         st.info("The theorem does not apply to this query.", icon=":material/info:")
         st.text(error.finding)
@@ -185,7 +186,8 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
     weight = draw_parameter(OBJECTIVE_WEIGHT, "theory.best.weight", control_columns[2])
     key = ("best", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k, pool, weight)
     find_sets = partial(best_sets, loaded.space, question.vector, k, pool, weight)
-    draw_cached(key, find_sets, BEST_ROWS, _draw_best_sets)
+    text = f"Trying every set of {k} of the {pool} most relevant documents …"
+    draw_cached(key, find_sets, BEST_ROWS, _draw_best_sets, text)
 
 
 def _draw_best_sets(result: BestSets) -> None:

@@ -59,7 +59,8 @@ def _draw_steps(loaded: Loaded, question: Question | None) -> None:
     min_l1 = min(weights.L1_AXIS_RANGE[0], l1) if l1 > 0 else weights.L1_AXIS_RANGE[0]
     find_guarantee = partial(_find_guarantee, loaded, question, stage, min_l1)
     draw = partial(_draw_guarantee, loaded, stage.spec.name, max(l1, min_l1))
-    draw_cached(("steps", *answer_key(loaded, question, decoder)), find_guarantee, GUARANTEE_ROWS, draw)
+    key = "steps", *answer_key(loaded, question, decoder)
+    draw_cached(key, find_guarantee, GUARANTEE_ROWS, draw, "Solving exactly at every λ₁ …")
 
 
 def _find_guarantee(loaded: Loaded, question: Question, stage: Selector, min_l1: float) -> tuple[WeightPath, Outlook]:

@@ -137,10 +137,10 @@ def get_cached(key: Hashable, compute: Callable[[], T]) -> T:
     return memo.get_or_compute(THEORY_MEMO, key, compute, MAX_THEORY_RESULTS)
 
 
-def draw_cached(key: Hashable, compute: Callable[[], T], rows: Rows, draw: Callable[[T], Any]) -> None:
-    """Draw a value of `get_cached`, and grey boxes in its place while it is computed; rows: of the boxes."""
+def draw_cached(key: Hashable, compute: Callable[[], T], rows: Rows, draw: Callable[[T], Any], text: str) -> None:
+    """Draw a value of `get_cached`, and in its place while it is computed grey boxes below what `text` says of it."""
     is_known = key in session_memo(THEORY_MEMO, MAX_THEORY_RESULTS)
-    draw_until(partial(get_cached, key, compute), rows, draw, is_known=is_known)
+    draw_until(partial(get_cached, key, compute), rows, draw, text=text, is_known=is_known)
 
 
 def run_study(

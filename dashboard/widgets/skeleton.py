@@ -64,18 +64,24 @@ def draw_boxes(rows: Rows) -> None:
 
 
 def draw_until(
-    compute: Callable[[], T], rows: Rows, draw: Callable[[T], object] = lambda _: None, *, is_known: bool = False
+    compute: Callable[[], T],
+    rows: Rows,
+    draw: Callable[[T], object] = lambda _: None,
+    *,
+    text: str = "",
+    is_known: bool = False,
 ) -> None:
     """Compute a value and draw it; until then draw grey boxes, which replace what stood there before.
 
-    draw: draws the value; is_known: True if it takes no time to compute, so that nothing needs to stand in for it
+    draw: draws the value; text: says what is being computed; is_known: True if it takes no time to compute, so that
+    nothing needs to stand in for it
     """
     slot = st.empty()
     # Boxes that came and went at once would make what is there blink.
     if is_known:
         value = compute()
     else:
-        slot.html(format_skeleton(rows))
+        slot.html(format_skeleton(rows, text=text))
         try:
             value = compute()
         finally:
