@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.data.codes import Codes, compute_codes, load_cached_codes
 from engine.errors import DataError
+from engine.progress import counted
 
 DerivedValue = TypeVar("DerivedValue")
 
@@ -62,7 +63,8 @@ class Matrix:
             if len(invalid_rows):
                 examples = ", ".join(map(str, invalid_rows[:5].tolist()))
                 raise DataError(
-                    f"{name} must be finite; {len(invalid_rows)} rows hold NaN or infinity (first rows: {examples})"
+                    f"{name} must be finite; {counted(len(invalid_rows), 'row')} with NaN or infinity (first rows: "
+                    f"{examples})"
                 )
         if self.max_norm < math.sqrt(torch.finfo(vectors.dtype).tiny) / torch.finfo(vectors.dtype).eps:
             # Squares this small lose digits, or all: the largest entry bounds the length instead.

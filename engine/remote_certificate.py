@@ -16,7 +16,7 @@ from engine.data.stores.store import ShortResultError
 from engine.decoder import Decoder, decode
 from engine.errors import DataError
 from engine.matrix import Matrix, products
-from engine.progress import current_reporter, with_cancellation
+from engine.progress import counted, current_reporter, with_cancellation
 from engine.solvers.certificate_queries import LinearQuestion
 from engine.space import QueryBatch, Space
 from engine.values import Corpus, Embeddings, EncoderRef, Ranking
@@ -134,7 +134,8 @@ class PartialAnswer:
         self.is_complete = self.is_complete or floor == -math.inf or n_returned == self.documents
         if n_returned > self.documents:
             raise DataError(
-                f"{self.collection} returned {n_returned:,} documents and says that {self.documents:,} match: it "
+                f"{self.collection} returned {counted(n_returned, 'document')} and says that {self.documents:,} "
+                "match: it "
                 f"{CHANGED}, or miscounts them"
             )
         length = float(np.linalg.norm(point))

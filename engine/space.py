@@ -128,8 +128,10 @@ class Space(OneLine):
         """Check that documents and vectors fit, and put the vectors on the device."""
         if corpus.ids != embeddings.ids:
             raise DataError(
-                f"the embeddings are not of this corpus: {len(corpus)} documents, {len(embeddings)} vectors, "
-                f"{len(set(corpus.ids) & set(embeddings.ids))} ids in common; embed this corpus, or reorder the vectors"
+                f"the embeddings are not of this corpus: {counted(len(corpus), 'document')}, "
+                f"{counted(len(embeddings), 'vector')}, "
+                f"{counted(len(set(corpus.ids) & set(embeddings.ids)), 'id')} in common; embed this corpus, or "
+                "reorder the vectors"
             )
         self.corpus = corpus
         self.embeddings = embeddings
@@ -159,7 +161,9 @@ class Space(OneLine):
         rows = real_tensor(vectors, "vectors")
         matrix = Matrix(rows, "vectors")
         if len(texts) != len(rows):
-            raise DataError(f"vectors must have one row per text: {len(texts)} texts, shape {tuple(rows.shape)}")
+            raise DataError(
+                f"vectors must have one row per text: {counted(len(texts), 'text')}, shape {tuple(rows.shape)}"
+            )
         if zero_rows := (matrix.lengths == 0).nonzero().flatten().tolist():
             examples = ", ".join(map(str, zero_rows[:5]))
             raise DataError(

@@ -133,13 +133,15 @@ class Labelled(ByDigest):
             # Counted only after the cheaper test has failed.
             repeated = [name for name, count in Counter(self.ids).items() if count > 1]
             first = ", ".join(map(repr, repeated[:5]))
-            raise DataError(f"{owner}: {len(repeated)} ids occur more than once (first: {first})")
+            raise DataError(f"{owner}: {counted(len(repeated), 'id')} more than once (first: {first})")
 
     def _check_metadata(self, metadata: Mapping[str, Sequence[str]]) -> None:
         """Raise DataError for a metadata column that has not exactly one value for each id."""
         for column, values in metadata.items():
             if len(values) != len(self.ids):
-                raise DataError(f"metadata {column!r} needs one value per id: {len(values)} for {len(self.ids)} ids")
+                raise DataError(
+                    f"metadata {column!r} needs one value per id: {len(values)} for {counted(len(self.ids), 'id')}"
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +185,8 @@ class Corpus(Labelled):
         object.__setattr__(self, "titles", self.titles or ("",) * len(self.ids))
         if not len(self.ids) == len(self.texts) == len(self.titles):
             raise DataError(
-                f"a corpus needs one text and one title per id: {len(self.ids)} ids, {len(self.texts)} texts, "
+                f"a corpus needs one text and one title per id: {counted(len(self.ids), 'id')}, "
+                f"{counted(len(self.texts), 'text')}, "
                 f"{len(self.titles)} titles"
             )
         self._check_metadata(self.metadata)
@@ -244,7 +247,9 @@ class Queries(Labelled):
         """Check ids, texts, metadata and vectors; raise DataError if they repeat or do not fit."""
         self._check_fields("queries", ids="query ids", texts="query texts")
         if len(self.ids) != len(self.texts):
-            raise DataError(f"queries need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
+            raise DataError(
+                f"queries need one text per id: {counted(len(self.ids), 'id')}, {counted(len(self.texts), 'text')}"
+            )
         self._check_metadata(self.metadata)
         # An array has no ids, so nothing would say which query a row belongs to.
         if not isinstance(self.vectors, Embeddings | None):
@@ -630,10 +635,14 @@ class Embeddings(Labelled):
         if self.texts is not None:
             object.__setattr__(self, "texts", _as_strings(self.texts, "embedded texts"))
             if len(self.texts) != len(self.ids):
-                raise DataError(f"embeddings need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
+                raise DataError(
+                    f"embeddings need one text per id: {counted(len(self.ids), 'id')}, "
+                    f"{counted(len(self.texts), 'text')}"
+                )
         if self.vectors.ndim != 2 or len(self.ids) != self.vectors.shape[0]:
             raise DataError(
-                f"embeddings need one row per id: {len(self.ids)} ids, vectors of shape {tuple(self.vectors.shape)}"
+                f"embeddings need one row per id: {counted(len(self.ids), 'id')}, vectors of shape "
+                f"{tuple(self.vectors.shape)}"
             )
 
     def _describe(self) -> str:

@@ -261,7 +261,9 @@ def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], s
         return dataset.judged(split)
     for query_id in query_ids:
         if query_id not in dataset.queries.position:
-            raise click.UsageError(f"no query {query_id!r} in this corpus; it has {len(dataset.queries):,} queries")
+            raise click.UsageError(
+                f"no query {query_id!r} in this corpus; it has {counted(len(dataset.queries), 'query', 'queries')}"
+            )
     return dataset.queries.only(query_ids)
 
 

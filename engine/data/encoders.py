@@ -26,7 +26,7 @@ from engine.data.models import encoder_model, precision
 from engine.data.models.encoder_model import Dtype, Encoder, ModelSource, Role
 from engine.errors import Cancelled, DataError, FrontierError
 from engine.params import Whole
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, counted
 from engine.values import Corpus, Dataset, Embeddings, EncoderRef, Notice, Queries, digest_of, replace_surrogates
 
 EMBEDDING_SECTION = "embeddings"
@@ -554,7 +554,7 @@ class _EmbeddingRun:
     def _check_stop(self) -> None:
         """Raise Cancelled if a stop was requested."""
         if self.stop is not None and self.stop.is_set():
-            raise Cancelled(f"embedding stopped at {self._done:,} of {self._total:,} texts")
+            raise Cancelled(f"embedding stopped at {self._done:,} of {counted(self._total, 'text')}")
 
     def add_rows(self, start_index: int, new_rows: Tensor, label: str | None = None) -> None:
         """Write vectors into the matrix from a row on; label: reported as progress, None for no report."""

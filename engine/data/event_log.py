@@ -25,6 +25,7 @@ from engine.data.sqlite import connect_database, make_tables, primary_code, writ
 from engine.display import OneLine
 from engine.errors import DataError
 from engine.paths import make_folder
+from engine.progress import counted
 
 APPLICATION_ID = 0x46524C47
 """Marks SQLite files of event logs ("FRLG")."""
@@ -294,7 +295,7 @@ def read_jsonl(path: Path, kind: str) -> tuple[dict[str, Any], list[dict[str, An
             raise _damaged(f"{path} line {number + 1}", number, keep_command)
         bodies.append(_parse_object(event_text, f"{path} line {number + 1}"))
     raise DataError(
-        f"{path} was cut off: it does not say after {len(bodies) - 1:,} events that these are all. Export it "
+        f"{path} was cut off: it does not say after {counted(len(bodies) - 1, 'event')} that these are all. Export it "
         f"again, or go on with what is left: echo '{_end_line(len(bodies) - 1)}' >> {path.name}"
     )
 

@@ -29,7 +29,7 @@ from engine.data.json_files import is_json_lines, read_json_document
 from engine.data.parquet import ParquetTable
 from engine.data.tables import parse_id, read_json_rows
 from engine.errors import ConflictingGradesError, DataError
-from engine.progress import Progress
+from engine.progress import Progress, counted
 from engine.values import FRACTION_FIX, Notice
 
 Notices = tuple[Notice, ...]
@@ -271,7 +271,8 @@ class _Reader:
             if any("\r" in text for text in fields):
                 cause = "lines must end in LF or CRLF, not in CR alone; "
             raise DataError(
-                f"{self.label} line {line_number}: expected {expected.count(',') + 1} fields ({expected}) separated by "
+                f"{self.label} line {line_number}: expected {counted(expected.count(',') + 1, 'field')} ({expected}) "
+                "separated by "
                 f"tabs, found {len(fields)}; {cause}{_HEADER_FIX}"
             )
         self.has_aspects |= "aspect" in order

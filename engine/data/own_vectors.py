@@ -19,7 +19,7 @@ from engine.data.tables import (
     read_documents,
 )
 from engine.errors import DataError
-from engine.progress import Progress
+from engine.progress import Progress, counted
 from engine.values import Dataset, Embeddings, Notice
 
 # Rows whose length differs from 1 by less count as unit vectors.
@@ -55,7 +55,8 @@ def add_document_vectors(dataset: Dataset, vectors_path: Path, progress: Progres
         notices += (Notice(order_remark, len(embeddings)),)
     else:
         raise DataError(
-            f"{vectors_path.name} has {len(embeddings)} rows and no ids, the corpus {len(corpus)} documents; "
+            f"{vectors_path.name} has {counted(len(embeddings), 'row')} and no ids, the corpus "
+            f"{counted(len(corpus), 'document')}; "
             f"put the ids of the rows into {vectors_path.stem}.ids.txt, one a line"
         )
     return replace(dataset, vectors=ordered_vectors, notices=notices)
@@ -76,7 +77,8 @@ def add_query_vectors(dataset: Dataset, vectors_path: Path, progress: Progress) 
     if not has_ids:
         if len(embeddings) != len(queries):
             raise DataError(
-                f"{vectors_path.name} has {len(embeddings)} rows and no ids, and there are {len(queries)} queries; "
+                f"{vectors_path.name} has {counted(len(embeddings), 'row')} and no ids, and there are "
+                f"{counted(len(queries), 'query', 'queries')}; "
                 f"put the ids of the rows into {vectors_path.stem}.ids.txt, one a line"
             )
         embeddings = Embeddings(queries.ids, embeddings.vectors)

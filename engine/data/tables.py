@@ -738,7 +738,7 @@ def read_json_rows(
             raise DataError(f"{location}: every line must be a JSON object; found a {type_name}{advice}")
         if is_long and len(record) > _MAX_COLUMNS:
             location = f"{table_file.name} line {row_number}"
-            raise DataError(f"{location} has {len(record):,} keys; at most {_MAX_COLUMNS:,} are read")
+            raise DataError(f"{location} has {counted(len(record), 'key')}; at most {_MAX_COLUMNS:,} are read")
         yield row_number, record
 
 

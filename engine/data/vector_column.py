@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.errors import DataError
+from engine.progress import counted
 
 # What NumPy writes in place of numbers when it shortens a long array.
 _ELLIPSIS = "..."
@@ -67,7 +68,8 @@ class VectorColumn:
         self.dimension = self.dimension or len(numbers)
         if len(numbers) != self.dimension:
             raise DataError(
-                f"{self._locate_row(row_number)}: {self.column_name!r} has {len(numbers):,} numbers, and the rows "
+                f"{self._locate_row(row_number)}: {self.column_name!r} has {counted(len(numbers), 'number')}, and "
+                "the rows "
                 f"before it have {self.dimension:,}; all vectors must come from one encoder"
             )
         with np.errstate(over="ignore"):

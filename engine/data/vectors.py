@@ -19,7 +19,7 @@ from engine.data.files import check_growth, is_present, open_regular, translate_
 from engine.data.tables import parse_id
 from engine.data.textfiles import MAX_SHORT_LINE_BYTES, SILENT_PROGRESS, STOPPED_MESSAGE, read_lines
 from engine.errors import DataError
-from engine.progress import Progress, Stop, with_cancellation
+from engine.progress import Progress, Stop, counted, with_cancellation
 from engine.values import Embeddings, Notice
 
 VECTOR_SUFFIXES = (".npy", ".npz")
@@ -132,10 +132,10 @@ def read_vectors(
     else:
         doc_ids = tuple(parse_id(id_value, f"{path.name} row {row_index}") for row_index, id_value in enumerate(ids))
     if len(doc_ids) != len(raw_matrix):
-        raise DataError(_describe_mismatch(path, len(raw_matrix), str(len(doc_ids))))
+        raise DataError(_describe_mismatch(path, len(raw_matrix), counted(len(doc_ids), "id")))
     if len(set(doc_ids)) < len(doc_ids):
         repeated_ids = [doc_id for doc_id, n_occurrences in Counter(doc_ids).items() if n_occurrences > 1]
-        raise DataError(f"{path.name}: {_format_ids('occur more than once', repeated_ids)}")
+        raise DataError(f"{path.name}: {_format_ids('more than once', repeated_ids)}")
     matrix_rows = _convert_to_float32(path, raw_matrix, doc_ids, normalize, progress)
     # The embeddings remember their file only if they are its pages, not a converted copy.
     mapped_path = path if matrix_rows is raw_matrix and isinstance(raw_matrix, np.memmap) else None
@@ -167,7 +167,7 @@ def _read_ids_file(ids_file: Path, vectors_path: Path, n_rows: int) -> tuple[str
     )
     # Only as many lines were read as there are rows, so that a further one means too many ids.
     if next(numbered_lines, None):
-        raise DataError(_describe_mismatch(vectors_path, n_rows, f"more than {n_rows}"))
+        raise DataError(_describe_mismatch(vectors_path, n_rows, f"more than {counted(n_rows, 'id')}"))
     return doc_ids
 
 
@@ -435,14 +435,15 @@ def _convert_to_float32(
             np.divide(target_block, row_lengths, out=target_block, where=row_lengths > 0, casting="same_kind")
     progress(n_rows, n_rows, f"reading {path.name}")
     for row_indices, description in (
-        (not_finite, "hold NaN or infinity"),
-        (too_large, "hold values beyond float32 (3.4e38)"),
-        (no_length, "are all zero and cannot be scaled to length 1"),
+        (not_finite, "with NaN or infinity"),
+        (too_large, "with values beyond float32 (3.4e38)"),
+        (no_length, "of zeros alone, which cannot be scaled to length 1"),
     ):
         if row_indices:
             listed_rows = ", ".join(f"row {row_index} (id {ids[row_index]!r})" for row_index in row_indices[:5])
             raise DataError(
-                f"{path.name}: {len(row_indices)} rows {description}; counted from 0, the first are {listed_rows}"
+                f"{path.name}: {counted(len(row_indices), 'row')} {description}; counted from 0, the first are "
+                f"{listed_rows}"
             )
     return converted
 
@@ -452,12 +453,12 @@ def _unreadable_error(path: Path, cause: str) -> DataError:
     return DataError(f"{path.name} is not a readable NumPy file: {cause}")
 
 
-def _describe_mismatch(path: Path, n_rows: int, n_ids: str) -> str:
-    """Describe different numbers of rows and ids in an error message."""
-    return f"{path.name} has {n_rows} rows but {n_ids} ids; one id is needed for each row"
+def _describe_mismatch(path: Path, n_rows: int, ids_text: str) -> str:
+    """Describe different numbers of rows and ids in an error message; ids_text: their count with its noun."""
+    return f"{path.name} has {counted(n_rows, 'row')} but {ids_text}; one id is needed for each row"
 
 
 def _format_ids(description: str, ids: Sequence[str]) -> str:
     """Describe some ids in an error message: their number and the first of them."""
     first = f" (first: {', '.join(map(repr, ids[:5]))})" if ids else ""
-    return f"{len(ids)} ids {description}{first}"
+    return f"{counted(len(ids), 'id')} {description}{first}"

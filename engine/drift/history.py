@@ -11,7 +11,7 @@ from engine.drift.round_metrics import Part, RoundMetrics, adapted, cells, rare_
 from engine.errors import Cancelled
 from engine.feedback import Session, at
 from engine.params import Whole
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, counted
 from engine.values import Embeddings, Qrels
 
 StepResult = TypeVar("StepResult")
@@ -116,7 +116,7 @@ def _at_steps(
     results: list[StepResult] = []
     for n_done, step in enumerate(steps):
         if stop is not None and stop.is_set():
-            raise Cancelled(f"{label} was stopped after {n_done} of {len(steps)} moments")
+            raise Cancelled(f"{label} was stopped after {n_done} of {counted(len(steps), 'moment')}")
         if progress is not None:
             progress(n_done, len(steps), label)
         # The session itself is at hand; earlier positions are replayed from its log.

@@ -20,6 +20,7 @@ from engine.display import DataFrame, Tabular, build_rows_table
 from engine.errors import DataError, ParamError
 from engine.feedback.temperature import softmax
 from engine.params import Real
+from engine.progress import counted
 from engine.values import Embeddings, real_tensor
 
 DEPTH = 10
@@ -248,7 +249,7 @@ def origin(
         if points.ndim != 2 or points.shape[1] != rows.shape[1] or not len(points):
             raise DataError(
                 f"probes must be (P, {rows.shape[1]}), at least one; got shape {tuple(points.shape)}, and the vectors "
-                f"have {rows.shape[1]} dimensions"
+                f"have {counted(rows.shape[1], 'dimension')}"
             )
     right_rows: tuple[np.ndarray, ...] | None = None
     if right is not None:
@@ -443,5 +444,7 @@ def _read_rows(vectors: Any) -> np.ndarray:
     if rows.ndim != 2 or 0 in rows.shape:
         raise DataError(f"vectors must be a matrix with at least one row and one column; got shape {rows.shape}")
     if not np.isfinite(rows).all():
-        raise DataError(f"vectors must be finite; {int((~np.isfinite(rows)).any(1).sum())} rows hold NaN or infinity")
+        raise DataError(
+            f"vectors must be finite; {counted(int((~np.isfinite(rows)).any(1).sum()), 'row')} with NaN or infinity"
+        )
     return np.ascontiguousarray(rows)

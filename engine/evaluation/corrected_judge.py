@@ -19,6 +19,7 @@ from engine.errors import DataError
 from engine.evaluation.judge_agreement import UNNAMED_JUDGE, UPPER_TAIL, JudgeAgreement
 from engine.evaluation.metrics import METRICS, map_values
 from engine.evaluation.paired import TIE_TOLERANCE, AlignedCells, align_on_common_queries
+from engine.progress import counted
 from engine.wording import decimal
 
 JUDGE_ENTRY = "judge"
@@ -227,7 +228,8 @@ def check_correlation(use: JudgeUse) -> None:
     spread = float(ndtri(UPPER_TAIL)) / math.sqrt(n_queries - 3)
     if math.atanh(max(correlation, -1 + 1e-12)) + spread < 0:
         raise DataError(
-            f"{judge} must judge better than chance; on {n_queries:,} queries its differences between the settings go "
+            f"{judge} must judge better than chance; on {counted(n_queries, 'query', 'queries')} its differences "
+            "between the settings go "
             f"against yours (correlation {decimal(correlation, 2)}). Judge by another model, or leave it out"
         )
 

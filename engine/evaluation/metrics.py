@@ -532,7 +532,9 @@ def measure(
     if largest_row >= len(space):
         raise DataError(f"the ranking is not of this corpus: it holds row {largest_row}, the corpus has {len(space)}")
     if len(query_ids) != len(ranking):
-        raise DataError(f"queries must be those of the ranking: {len(query_ids)} queries, {len(ranking)} rankings")
+        raise DataError(
+            f"queries must be those of the ranking: {len(query_ids)} queries, {counted(len(ranking), 'ranking')}"
+        )
     if ranking.index.shape[1] < k:
         raise ParamError(f"k ({k}) must be at most the ranking's depth, {ranking.index.shape[1]}; decode with k={k}")
     query_embeddings = queries if isinstance(queries, Embeddings) else None
@@ -541,7 +543,7 @@ def measure(
     _check_needs(names, inputs | {"source": source})
     n_dimensions, corpus_dimensions = vectors.shape[1], space.vectors.shape[1]
     if "cos_sum" in names and n_dimensions != corpus_dimensions:
-        raise DataError(f"the queries have {n_dimensions} dimensions, the corpus has {corpus_dimensions}")
+        raise DataError(f"the queries have {counted(n_dimensions, 'dimension')}, the corpus has {corpus_dimensions}")
     query_texts = queries.texts if isinstance(queries, (Queries, Embeddings)) else None
     own_rows = _find_own_rows(ranking, space, query_ids, query_texts, without_self)
     own_ids = map_own_ids(space, query_ids, own_rows)

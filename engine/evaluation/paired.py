@@ -14,6 +14,7 @@ from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.params import Choice, Flag, Param, Text, form_of
+from engine.progress import counted
 from engine.stages import Selector, find_spec, make
 
 TIE_TOLERANCE = 1e-9
@@ -118,7 +119,8 @@ def _check_judgements(cells: Iterable[Any], metrics: Iterable[str]) -> None:
         kinds = sorted({facts.get("judgements", "complete") for facts in provenances if "qrels" in facts})
         kind_text = f", {' and '.join(kinds)}" if len(kinds) > 1 else ""
         raise DataError(
-            f"points must be measured with the same judgements; got {len(digest_levels)} sets of them, relevant from "
+            f"points must be measured with the same judgements; got {counted(len(digest_levels), 'set')} of them, "
+            "relevant from "
             f"grade {levels}{kind_text}: compare those of one set at a time"
         )
 

@@ -26,6 +26,7 @@ from engine.data.json_files import is_json_lines, read_json_document
 from engine.data.parquet import ParquetTable
 from engine.data.tables import parse_id, read_json_rows
 from engine.errors import DataError
+from engine.progress import counted
 from engine.values import Notice
 
 TREC_FIELDS = ("query", "Q0", "document", "rank", "score", "tag")
@@ -117,7 +118,7 @@ def _read_text(path: Path, run_lines: RunLines) -> None:
         fields = _join_tag(drop_empty_ends(fields, n_columns), n_columns, roles)
         if len(fields) != n_columns:
             listed_roles = " ".join(TREC_FIELDS) if n_columns == len(TREC_FIELDS) else " ".join(roles)
-            raise DataError(f"{location}: expected {n_columns} fields ({listed_roles}), found {len(fields)}")
+            raise DataError(f"{location}: expected {counted(n_columns, 'field')} ({listed_roles}), found {len(fields)}")
         values = {role: fields[column] for role, column in roles.items()}
         if "tag" in values:
             run_lines.tags[values["tag"]] = None

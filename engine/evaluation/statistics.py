@@ -447,7 +447,7 @@ def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
         if matching:
             examples = ", ".join(list(matching)[:3])
             raise ParamError(
-                f"baseline {baseline!r} means {len(matching)} points; give the label of one, as {examples}"
+                f"baseline {baseline!r} means {counted(len(matching), 'point')}; give the label of one, as {examples}"
             )
     examples = ", ".join(paired.short_names(cells)[:3])
     raise ParamError(f"baseline must be one of the points at k = {k}, as {examples}; none is called {baseline!r}")

@@ -20,6 +20,7 @@ from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.paired import align_on_common_queries
 from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_intervals, resolve_baseline
 from engine.params import Whole
+from engine.progress import counted
 from engine.space import Space
 from engine.values import Corpus, Qrels, Queries
 
@@ -211,7 +212,10 @@ def stratify(
         baseline_cell = resolve_baseline(aligned.cells, against, aligned.cells[0].k)
         metric_values = metric_values - aligned.column(metric, baseline_cell.label)[:, None]
     if counts.keys().isdisjoint(aligned.queries):
-        raise DataError(f"counts has none of the {len(aligned.queries):,} queries that the points have {metric} for")
+        raise DataError(
+            f"counts has none of the {counted(len(aligned.queries), 'query', 'queries')} that the points have "
+            f"{metric} for"
+        )
     strata = []
     for group, lowest, highest, members in _group_queries(list(map(counts.get, aligned.queries)), groups):
         part = metric_values[members]

@@ -13,6 +13,7 @@ from engine.decoder import QueryLike, resolve_search_inputs
 from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix
+from engine.progress import counted
 from engine.space import Elsewhere, Space, resolve_local_space
 from engine.values import Embeddings, Ranking, real_tensor
 
@@ -103,7 +104,7 @@ def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any, releva
             )
     row_index = ranking.index.to(vectors.device)
     if int(row_index.max()) >= len(vectors):
-        raise DataError(f"the ranking holds row {int(row_index.max())}, but there are {len(vectors):,} vectors")
+        raise DataError(f"the ranking holds row {int(row_index.max())}, of {counted(len(vectors), 'vector')}")
     if relevance is not None and relevance.shape != (len(ranking), len(vectors)):
         raise DataError(f"relevance must be {(len(ranking), len(vectors))} scores; got shape {tuple(relevance.shape)}")
     pick_relevance = torch.zeros(row_index.shape, dtype=torch.float64, device=vectors.device)

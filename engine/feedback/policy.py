@@ -21,6 +21,7 @@ from engine.feedback.records import Event, Query, is_whole
 from engine.feedback.session import Session, feed
 from engine.feedback.temperature import softmax
 from engine.params import Whole
+from engine.progress import counted
 from engine.space import QueryBatch
 from engine.stages import Scorer
 
@@ -171,7 +172,7 @@ def ask(session: Session, query: Any, k: int = 1, reranker: Reranker | None = No
         reranker_pick = reranker(session, query, items)
         item, pick_probability = reranker_pick if isinstance(reranker_pick, tuple) else (reranker_pick, 1.0)
         if item not in items:
-            raise ParamError(f"reranker must pick one of the {len(items)} rows drawn, {items}; got {item!r}")
+            raise ParamError(f"reranker must pick one of the {counted(len(items), 'row')} drawn, {items}; got {item!r}")
         if not 0 < pick_probability <= 1:
             raise ParamError(f"reranker must be sure with a chance in (0, 1]; got {pick_probability!r}")
     return Draw(query, round, items, row_probabilities, weights, int(item), float(pick_probability))

@@ -10,6 +10,7 @@ import numpy as np
 from engine.errors import DataError, ParamError
 from engine.feedback.presets import MIN_TEMPERATURE, UPDATE_MODES
 from engine.feedback.records import KIND_OUTCOMES, Bookmark, CorpusChange, Event, Query, Record, Undone, is_whole
+from engine.progress import counted
 from engine.values import Corpus
 
 #: Latest time of an event, in seconds since 1970: the year 5138.
@@ -142,7 +143,9 @@ def _parse_event(body: Mapping[str, Any], all_rows: Sequence[int], dimension: in
     json_coefficients = body["coefficients"]
     coefficients = decode_array(json_coefficients) if isinstance(json_coefficients, str) else tuple(json_coefficients)
     if len(coefficients) != len(item_rows) or len(set(item_rows)) != len(item_rows):
-        raise DataError(f"feedback with {len(coefficients)} coefficients for {len(set(item_rows))} documents")
+        raise DataError(
+            f"feedback with {counted(len(coefficients), 'coefficient')} for {counted(len(set(item_rows)), 'document')}"
+        )
     (item_row,) = find_rows([body["item"]])
     if not body["id"]:
         raise DataError(f"id must be text; got {body['id']!r}")
@@ -159,7 +162,7 @@ def _parse_vector(encoded: str, dimension: int) -> np.ndarray:
     """Decode a (dimension,) vector from text. Raises DataError for another length."""
     vector = decode_array(encoded)
     if vector.shape != (dimension,):
-        raise DataError(f"a vector of {len(vector)} numbers where the corpus has {dimension}")
+        raise DataError(f"a vector of {counted(len(vector), 'number')} where the corpus has {dimension}")
     return vector
 
 

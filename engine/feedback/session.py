@@ -18,6 +18,7 @@ from engine.feedback.embedding_state import CachedStates, MatrixState, SparseSta
 from engine.feedback.presets import Preset, resolve_preset
 from engine.feedback.records import Bookmark, CorpusChange, Event, EventStatus, Journal, Query, Record, Undone, is_whole
 from engine.feedback.temperature import fit_temperature
+from engine.progress import counted
 from engine.space import Elsewhere, Space
 from engine.values import Embeddings, Queries, digest_of
 
@@ -638,7 +639,8 @@ def _check_event(session: Session, event: Event) -> None:
     """Raise DataError for an event about other documents, ParamError if it moves unavailable ones."""
     if len(event.query.vector) != session.start.dimension or event.item >= len(session):
         raise DataError(
-            f"event must be about this session's {len(session)} documents of dimension {session.start.dimension}; got "
+            f"event must be about this session's {counted(len(session), 'document')} of dimension "
+            f"{session.start.dimension}; got "
             f"one about row {event.item}, of dimension {len(event.query.vector)}"
         )
     if session.available is not None and not session.available[list(event.items)].all():

@@ -31,7 +31,7 @@ from engine.identification.rivals import estimate_losses, find_rivals
 from engine.identification.run_lists import ReadRun, read_lists
 from engine.identification.run_vectors import CachedVectors, OtherVectors, RunVectors, find_cached_vectors
 from engine.identification.verdict import describe_verdict
-from engine.progress import Progress, Stop, with_cancellation
+from engine.progress import Progress, Stop, counted, with_cancellation
 from engine.space import Elsewhere, Space
 from engine.values import Embeddings, Notice, Queries
 
@@ -158,7 +158,8 @@ def _find_depth_index(depth: int | None, space: Space, lists: RunLists) -> int |
         return n_depths + 1
     if depth < lists.k or depth > n_depths:
         raise ParamError(
-            f"depth must be from {lists.k} (the longest list) to {n_depths:,}, or all {len(space):,} documents; got "
+            f"depth must be from {lists.k} (the longest list) to {n_depths:,}, or all "
+            f"{counted(len(space), 'document')}; got "
             f"{depth:,}. Leave it out to find it"
         )
     return depth

@@ -29,6 +29,7 @@ from engine.decoder import (
 from engine.display import OneLine
 from engine.errors import DataError
 from engine.evaluation.export_decoder import ExportContext, read_setting
+from engine.progress import counted
 from engine.space import Space
 from engine.values import Corpus, Embeddings, EncoderRef, Ranking, real_tensor
 
@@ -113,7 +114,8 @@ def require_values(values: Sequence[Any], field_name: str) -> list[Any] | None:
         return None
     if n_missing:
         raise DataError(
-            f"{n_missing} of {len(values)} candidates have no {field_name}; give it to all of them, or to none"
+            f"{n_missing} of {counted(len(values), 'candidate')} have no {field_name}; give it to all of them, or to "
+            "none"
         )
     return list(values)
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from engine.errors import DataError
 from engine.matrix import steady_products
 from engine.params import Choice, Whole, declare
+from engine.progress import counted
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 from engine.text.bag_of_words import binary_counts, count_passage_words, count_words, idf, saturated_tf, with_values
@@ -69,7 +70,8 @@ class RandomProjection(Scorer):
         if n_bytes > MAX_PROJECTION_BYTES:
             max_dimension = MAX_PROJECTION_BYTES // (4 * len(space))
             raise DataError(
-                f"dimension (k) must be at most {max_dimension:,} for {len(space):,} documents: the projections would "
+                f"dimension (k) must be at most {max_dimension:,} for {counted(len(space), 'document')}: the "
+                "projections would "
                 f"take {n_bytes / 2**30:.0f} GiB; got {self.dimension:,}"
             )
         counts, _ = count_passage_words(space)

@@ -31,7 +31,7 @@ from engine.feedback import Event, Preset, Query, Session, change, replay
 from engine.feedback import session as begin
 from engine.feedback.presets import resolve_preset
 from engine.params import Choice, Declared, Flag, Real, Whole, declare, values_of
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, counted
 from engine.simulation.exploration import Success, group_by_question, measure_success
 from engine.simulation.feedback_model import Arrivals, Stream, count_rounds, divide_queries, draw_arrivals
 from engine.simulation.file import History, SimulationFile
@@ -365,7 +365,7 @@ def _play_rounds(
             progress(t, n_rounds, SIMULATING)
         if stop is not None and stop.is_set():
             store.save(t, history, run.arrays())
-            raise Cancelled(f"the simulation was stopped after {t:,} of {n_rounds:,} rounds{store.advice}")
+            raise Cancelled(f"the simulation was stopped after {t:,} of {counted(n_rounds, 'round')}{store.advice}")
         # A resumed simulation begins at a round that may have been measured before it stopped.
         if t in checkpoint_steps and t not in history.steps:
             # Decoders meet the vectors in the corpus's precision, as in a search; learning goes on in float64.

@@ -12,7 +12,7 @@ from engine.candidates import without_autocast
 from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.params import Choice, Real, Whole
-from engine.progress import Progress, Stop, with_cancellation
+from engine.progress import Progress, Stop, counted, with_cancellation
 from engine.space import Space
 from engine.theory import projection_bounds
 from engine.theory.projection_bounds import compute_rate, find_stable_dimension
@@ -158,7 +158,7 @@ def pair_errors(
     if not len(triples.margin):
         raise DataError(
             "no query tells two documents apart by a margin that the dimensions can keep; give other queries, or more "
-            f"than {ks[-1]} dimensions"
+            f"than {counted(ks[-1], 'dimension')}"
         )
     bin_labels = np.unique(triples.bin)
     n_wrong, report = np.zeros((draws, len(bin_labels), len(ks))), with_cancellation(progress, stop)

@@ -11,6 +11,7 @@ from engine.decoder import QueryLike
 from engine.errors import ParamError
 from engine.evaluation.studies import brute_force
 from engine.params import Whole
+from engine.progress import counted
 from engine.space import Space
 from engine.values import real_tensor
 
@@ -104,7 +105,8 @@ def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
     if not 1 <= k <= len(numbers) or (n_sets := math.comb(len(numbers), k)) > brute_force.MAX_SETS:
         raise ParamError(
             f"k must be a whole number in [1, {len(numbers)}], how many numbers there are, and make at most "
-            f"{brute_force.MAX_SETS:,} sets; got {k}" + (f", {n_sets:,} sets" if 1 <= k <= len(numbers) else "")
+            f"{brute_force.MAX_SETS:,} sets; got {k}"
+            + (f", {counted(n_sets, 'set')}" if 1 <= k <= len(numbers) else "")
         )
     # The second coordinate counts the numbers: a sum of k vectors [t_i, 1] is parallel to [t, k] only if Σt_i = t.
     vectors, query = tuple((n, 1) for n in numbers), (target, k)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.errors import DataError
+from engine.progress import counted
 from engine.space import Space
 from engine.training.projections import Heads, as_parts, map_blocks
 from engine.values import ByDigest, Embeddings, EncoderRef, digest_of
@@ -209,7 +210,9 @@ class Adapted(ByDigest):
         if weight is None:
             return queries.vectors
         if queries.dimension != weight.shape[1]:
-            raise DataError(f"queries must have {weight.shape[1]} dimensions, as the adapter; got {queries.dimension}")
+            raise DataError(
+                f"queries must have {counted(weight.shape[1], 'dimension')}, as the adapter; got {queries.dimension}"
+            )
         # Block by block to the adapters' device and precision and back, so that only one block is held there.
         return map_blocks(lambda block: self.adapters.encode_query(block.to(weight)).to(block), queries.vectors)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from engine.data.encoders import embed
 from engine.errors import DataError
 from engine.matrix import Matrix
-from engine.progress import SILENT, Reporter
+from engine.progress import SILENT, Reporter, counted
 from engine.space import Space
 from engine.training.adapters import check_encoder
 from engine.values import Corpus, Embeddings, Qrels, Queries, explain_missing_split
@@ -150,7 +150,8 @@ def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str
         if common_queries := [queries.ids[row] for row in sorted(set(splits[first_split]) & set(splits[second_split]))]:
             examples = ", ".join(map(repr, common_queries[:5]))
             raise DataError(
-                f"{first_split!r} and {second_split!r} share {len(common_queries):,} queries (first: {examples}), and "
+                f"{first_split!r} and {second_split!r} share {counted(len(common_queries), 'query', 'queries')} "
+                f"(first: {examples}), and "
                 "what is learnt by heart would count as understood: take them out of one of the two"
             )
     return splits

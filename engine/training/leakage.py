@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import DataError
+from engine.progress import counted
 from engine.space import Space
 from engine.training.adapters import adapted_of
 from engine.training.dataset import normalize_text
@@ -46,7 +47,8 @@ def check_unseen(space: Space, queries: Queries | Embeddings, split: str, name: 
         return
     examples = ", ".join(map(repr, leaked[:5]))
     raise DataError(
-        f"{name} has learnt from {len(leaked):,} of the {len(queries.ids):,} queries of {split!r} (first: {examples}), "
+        f"{name} has learnt from {len(leaked):,} of the {counted(len(queries.ids), 'query', 'queries')} of {split!r} "
+        f"(first: {examples}), "
         "and what is learnt by heart would count as understood: take them out of that split, or begin with the "
         "encoder's own embeddings, or with a training on other queries"
     )

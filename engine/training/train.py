@@ -15,7 +15,7 @@ from engine.decoder import Decoder
 from engine.display import OneLine
 from engine.errors import Cancelled, DataError
 from engine.evaluation.sweep.sweep import sweep
-from engine.progress import SILENT, Progress, Reporter, Stop, report_to
+from engine.progress import SILENT, Progress, Reporter, Stop, counted, report_to
 from engine.space import Elsewhere, Space
 from engine.training.adapters import adapted_of
 from engine.training.checkpoints import Checkpoint, check_facts, keep_run, read, sketch, space_facts
@@ -277,7 +277,8 @@ def _check_space(space: Space, recipe: Recipe, queries: AnyQueries) -> None:
         raise DataError("space was trained by something else than engine.train, so it cannot be trained on")
     if adapted is not None and (heads := adapted.adapters.heads) is not None:
         raise DataError(
-            f"space was projected from {heads.query.weight.shape[1]} to {space.embeddings.dimension} dimensions, so it "
+            f"space was projected from {heads.query.weight.shape[1]} to "
+            f"{counted(space.embeddings.dimension, 'dimension')}, so it "
             "cannot be trained on; train before projecting, or project anew from the space that it was made of"
         )
     if _reads_texts(recipe, space):

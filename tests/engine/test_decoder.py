@@ -85,7 +85,7 @@ def test_queries_of_another_encoder_are_refused():
         (lambda s, d: engine.Decoder(select=engine.make("dense")), "select must be a Selector"),
         (lambda s, d: engine.Decoder(select=engine.make("mmr"), depth=0), "depth .n. must be a whole number"),
         (lambda s, d: engine.Space(s.corpus, engine.Embeddings(s.corpus.ids[::-1], np.eye(10))), "not of this corpus"),
-        (lambda s, d: engine.Embeddings(("a", "a"), np.eye(2)), "occur more than once"),
+        (lambda s, d: engine.Embeddings(("a", "a"), np.eye(2)), "1 id more than once"),
         (lambda s, d: engine.Embeddings(("a",), np.eye(2)), "one row per id"),
         (lambda s, d: engine.Corpus(("a", 7), ("x", "y")), "corpus ids must be strings; number 1 is 7"),
         (lambda s, d: engine.Corpus(("a",), (None,)), "corpus texts must be strings; number 0 is None"),

@@ -60,7 +60,7 @@ def test_a_corpus_keeps_its_source_and_is_equal_to_one_of_tuples():
         lazy == in_memory and tuple(lazy.passages) == in_memory.passages and lazy.passages[1:] == in_memory.passages[1:]
     )
     assert tuple(engine.Corpus(("a", "b", "c"), source).passages) == ("x", "", "\ud800")
-    with pytest.raises(engine.DataError, match="1 ids, 3 texts"):
+    with pytest.raises(engine.DataError, match="1 id, 3 texts"):
         engine.Corpus(("a",), source)
 
 

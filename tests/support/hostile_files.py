@@ -462,7 +462,7 @@ HOSTILE = {
     "npz-members": Hostile(many_members, "load", "more than 1000 arrays"),
     "npz-directory": Hostile(large_directory, "load", "its directory has more than"),
     "npz-repeated-member": Hostile(repeated_member, "load", "has 'vectors.npy' twice"),
-    "ids-many": Hostile(vectors_with_ids(lambda: b"a\n" * 10_000_000), "load", "1 rows but more than 1 ids"),
+    "ids-many": Hostile(vectors_with_ids(lambda: b"a\n" * 10_000_000), "load", "1 row but more than 1 id"),
     "ids-long": Hostile(vectors_with_ids(lambda: b"a" * 10_000_000), "load", "line 1 has more than 65,536 bytes"),
     "ids-empty": Hostile(vectors_with_ids(lambda: b"\n"), "load", "a.ids.txt line 1: the id"),
 }

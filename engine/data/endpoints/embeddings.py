@@ -22,7 +22,7 @@ from engine.data.endpoints.config import ENDPOINT_PREFIX, EndpointSettings, conf
 from engine.data.endpoints.consent import Estimate, estimate_texts
 from engine.data.models.precision import PROBE_TEXTS
 from engine.errors import FrontierError
-from engine.progress import Stop
+from engine.progress import Stop, counted
 from engine.values import digest_of, replace_surrogates
 
 PROBE_SECTION = "endpoints"
@@ -183,7 +183,7 @@ class EndpointEncoder:
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise wrong('must answer with {"data": [{"index": 0, "embedding": […]}]}, and does not')
         if len(items) != n_texts:
-            raise wrong(f"answered {n_texts:,} texts with {len(items):,} vectors")
+            raise wrong(f"answered {counted(n_texts, 'text')} with {counted(len(items), 'vector')}")
         # A missing number, or one twice, would give a text the vector of another one.
         positions = [item.get("index") for item in items]
         if any(type(position) is not int for position in positions) or sorted(positions) != list(range(n_texts)):
@@ -191,7 +191,7 @@ class EndpointEncoder:
         vectors = [self._read_vector(item.get("embedding")) for item in items]
         dimension = self._dimension or len(vectors[0])
         if lengths := [len(vector) for vector in vectors if len(vector) != dimension]:
-            raise wrong(f"answered with a vector of {lengths[0]:,} numbers where {dimension:,} were expected")
+            raise wrong(f"answered with a vector of {counted(lengths[0], 'number')} where {dimension:,} were expected")
         rows: np.ndarray = np.empty((n_texts, dimension), np.float32)
         rows[positions] = vectors
         norms = np.linalg.norm(rows.astype(np.float64), axis=1)

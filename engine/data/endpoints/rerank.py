@@ -10,7 +10,7 @@ from engine.data.endpoints.client import ModelEndpoint, run_tasks
 from engine.data.endpoints.config import EndpointSettings, list_endpoints, read_endpoint
 from engine.data.endpoints.consent import Estimate, estimate_tokens, require_consent
 from engine.errors import DataError
-from engine.progress import Stop
+from engine.progress import Stop, counted
 from engine.values import digest_of, replace_surrogates
 
 FIRST_ENDPOINT = "first"
@@ -101,7 +101,7 @@ class EndpointRanker:
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise wrong('must answer with {"results": [{"index": 0, "relevance_score": 0.5}]}, and does not')
         if len(items) != n_texts:
-            raise wrong(f"scored {len(items):,} of {n_texts:,} documents")
+            raise wrong(f"scored {len(items):,} of {counted(n_texts, 'document')}")
         positions, scores = [item.get("index") for item in items], [item.get("relevance_score") for item in items]
         if any(type(position) is not int for position in positions) or sorted(positions) != list(range(n_texts)):
             raise wrong(f"must number its scores by index, 0 to {n_texts - 1}, each once")

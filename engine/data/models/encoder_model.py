@@ -23,6 +23,7 @@ from torch import Tensor
 
 from engine.data.models import hub, model_folder
 from engine.errors import DataError, FrontierError
+from engine.progress import counted
 from engine.values import replace_surrogates
 
 Role = Literal["document", "query"]
@@ -353,7 +354,7 @@ def _check_settings(folder: Path) -> None:
         # Four numbers a byte, as weights of two bits have, and a constant are allowed.
         if n_declared > _PARAMETER_SLACK + 4 * weight_bytes:
             weights_text = f"its weights have {weight_bytes:,} bytes"
-            raise FrontierError(f"{file_name} declares {n_declared:,} numbers, and {weights_text}")
+            raise FrontierError(f"{file_name} declares {counted(n_declared, 'number')}, and {weights_text}")
 
 
 def check_weights(model: Any, folder: Path) -> None:
@@ -370,7 +371,9 @@ def check_weights(model: Any, folder: Path) -> None:
                 tensor_names = weights.keys()  # it is no mapping
                 n_stored += sum(math.prod(weights.get_slice(tensor_name).get_shape()) for tensor_name in tensor_names)
     if (n_declared := transformer.num_parameters()) > 1.25 * n_stored:
-        raise FrontierError(f"config.json declares {n_declared:,} numbers, and the weights hold {n_stored:,} of them")
+        raise FrontierError(
+            f"config.json declares {counted(n_declared, 'number')}, and the weights hold {n_stored:,} of them"
+        )
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 from engine.data.stores.results import Hits, StoreRef, is_unit
 from engine.data.stores.store import RawResult, VectorStore, Where, where_text
 from engine.errors import DataError
+from engine.progress import counted
 from engine.values import digest_of
 
 BLOCK_NUMBERS = 1 << 22
@@ -39,7 +40,7 @@ class ArrayStore(VectorStore):
         DataError if ids and vectors do not fit.
         """
         if vectors.ndim != 2 or len(ids) != len(vectors) or 0 in vectors.shape:
-            raise DataError(f"vectors must have one row per id: {len(ids)} ids, shape {vectors.shape}")
+            raise DataError(f"vectors must have one row per id: {counted(len(ids), 'id')}, shape {vectors.shape}")
         self.ids, self.vectors, self.name = ids, vectors, name
         self.dimension = vectors.shape[1]
         self._texts, self._columns = texts, columns or {}

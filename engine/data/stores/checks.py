@@ -11,6 +11,7 @@ import numpy as np
 
 from engine.data.stores.results import CHANGED, Hits, StoreRef, is_unit
 from engine.errors import Cancelled, DataError, FrontierError
+from engine.progress import counted
 
 SCORE_ROUNDING = 2.0**-10
 """Largest error of an exact search's scores, relative to the lengths: what numbers of 16 bits lose."""
@@ -46,7 +47,7 @@ def check_count(count: Any, name: str) -> None:
 def check_texts(texts: Any, n_expected: int, name: str) -> None:
     """Raise a DataError unless there is one text for each document that was requested."""
     if not isinstance(texts, list) or len(texts) != n_expected or not all(isinstance(text, str) for text in texts):
-        raise DataError(f"{name} must return {n_expected:,} texts for as many documents; its driver did not")
+        raise DataError(f"{name} must return {counted(n_expected, 'text')} for as many documents; its driver did not")
 
 
 def check_rows(ids: Sequence[Any], vectors: Any, dimension: int, name: str) -> None:
@@ -56,7 +57,8 @@ def check_rows(ids: Sequence[Any], vectors: Any, dimension: int, name: str) -> N
         raise DataError(f"{name} must return vectors as an array of numbers; its driver returned {type(vectors)}")
     if vectors.shape != (len(ids), dimension):
         raise DataError(
-            f"{name} must return {len(ids):,} vectors of {dimension} numbers for as many ids; its driver returned an "
+            f"{name} must return {counted(len(ids), 'vector')} of {counted(dimension, 'number')} for as many ids; "
+            "its driver returned an "
             f"array of shape {vectors.shape}"
         )
     if not np.isfinite(vectors).all():
@@ -71,7 +73,9 @@ def check_rows(ids: Sequence[Any], vectors: Any, dimension: int, name: str) -> N
 def check_results(hits: Sequence[Hits], sent_points: np.ndarray, is_exact: bool, ref: StoreRef) -> None:
     """Check the results of a search, one for each sent point, (B, d); see `_check_hits`."""
     if len(hits) != len(sent_points):
-        raise DataError(f"{ref.collection} answered {len(hits):,} of {len(sent_points):,} points in one search")
+        raise DataError(
+            f"{ref.collection} answered {len(hits):,} of {counted(len(sent_points), 'point')} in one search"
+        )
     for sent_point, point_hits in zip(sent_points, hits, strict=True):
         _check_hits(point_hits, sent_point, is_exact, ref)
 
@@ -96,7 +100,8 @@ def _check_hits(hits: Hits, sent_point: np.ndarray, is_exact: bool, ref: StoreRe
         raise DataError(f"{name} must raise its scores by a number of 0 or more; its driver says {hits.slack!r}")
     if n_hits > ref.count:
         raise DataError(
-            f"{name} returned {n_hits:,} documents and says that {ref.count:,} match: it {CHANGED}, or miscounts them"
+            f"{name} returned {counted(n_hits, 'document')} and says that {ref.count:,} match: it {CHANGED}, or "
+            "miscounts them"
         )
     lengths = np.linalg.norm(hits.vectors.astype(np.float64), axis=1)
     _check_lengths(lengths, ref)

@@ -14,7 +14,7 @@ from engine.data.stores.pgvector_rows import PgTable, indexes_of
 from engine.data.stores.postgres import Connections, PgAccess
 from engine.data.stores.store import comment_of, note_in
 from engine.errors import DataError
-from engine.progress import Progress, Stop, with_cancellation
+from engine.progress import Progress, Stop, counted, with_cancellation
 from engine.values import Corpus, Embeddings, digest_of, replace_surrogates
 
 LOAD_BATCH_SIZE = 1_000
@@ -140,7 +140,8 @@ def _write_all(writer: Any, load_rows: _Rows, n_before: int, batch_size: int, re
             report_progress(len(load_rows), len(load_rows), LOADING_LABEL)
             return
     raise DataError(
-        f"{writer.target} holds {n_stored:,} documents after {len(load_rows):,} were written: somebody else writes too"
+        f"{writer.target} holds {counted(n_stored, 'document')} after {len(load_rows):,} were written: somebody else "
+        "writes too"
     )
 
 

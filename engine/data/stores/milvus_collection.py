@@ -18,6 +18,7 @@ from engine.data.settings_file import read_secret
 from engine.data.stores.results import CHANGED
 from engine.data.stores.store import Where, note_in
 from engine.errors import DataError
+from engine.progress import counted
 
 TIMEOUT_SECONDS = 4.0
 """Default time limit of a call."""
@@ -263,7 +264,9 @@ class MilvusCollection(MilvusCaller):
             n_read, last = n_read + len(rows), max(row[id_field] for row in rows)
             yield rows
         if n_read != n_matching:
-            raise DataError(f"{self.name} {CHANGED}: {n_matching:,} documents before, {n_read:,} were read; ask again")
+            raise DataError(
+                f"{self.name} {CHANGED}: {counted(n_matching, 'document')} before, {n_read:,} were read; ask again"
+            )
 
 
 def _match_values(field_name: str, values: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from engine.data.stores.checks import check_results, guard_method, name_driver_errors
 from engine.data.stores.results import CHANGED, Hits, StoreRef
 from engine.errors import DataError
+from engine.progress import counted
 from engine.values import EncoderRef
 
 Where = Mapping[str, Collection[str]]
@@ -142,7 +143,8 @@ class VectorStore(ABC):
         yield start.snapshot
         if (end := self.ref) != start:
             raise DataError(
-                f"{start.collection} {CHANGED}: {start.count:,} documents before, {end.count:,} after; ask again"
+                f"{start.collection} {CHANGED}: {counted(start.count, 'document')} before, {end.count:,} after; ask "
+                "again"
             )
 
     def close(self) -> None:  # noqa: B027
@@ -184,7 +186,7 @@ class VectorStore(ABC):
             n_returned, n_expected = min(short_counts, key=lambda counts: counts[0] - min(counts[1], ref.count))
             if n_returned < min(n_expected, ref.count):
                 raise ShortResultError(
-                    f"{ref.collection} returned {n_returned:,} of {n_expected:,} documents asked for, and "
+                    f"{ref.collection} returned {n_returned:,} of {counted(n_expected, 'document')} asked for, and "
                     f"{ref.count:,} match; its index gave up early ({plan}): ask exactly, or let the index look further"
                 )
         floors, scores = [], []

@@ -16,6 +16,7 @@ from engine.display import OneLine
 from engine.errors import DataError, ParamError
 from engine.matrix import CHUNK_NUMBERS, Matrix
 from engine.params import Choice, Flag, Whole, check_values, values_of
+from engine.progress import counted
 from engine.space import Space
 from engine.stages import RELEVANCE_WEIGHT, make_selector
 from engine.values import real_tensor
@@ -124,7 +125,9 @@ def optimum(objective: str, vectors: Any, query: Any, k: int = 5, **params: Any)
     matrix = Matrix(real_tensor(vectors, "vectors")).vectors.double()
     point = real_tensor(query, "query").double().to(matrix.device)
     if point.ndim != 1 or point.shape[0] != matrix.shape[1]:
-        raise DataError(f"query must be one vector of the vectors' {matrix.shape[1]} numbers; got {tuple(point.shape)}")
+        raise DataError(
+            f"query must be one vector of the vectors' {counted(matrix.shape[1], 'number')}; got {tuple(point.shape)}"
+        )
     point = Matrix(point.unsqueeze(0), "query").vectors[0]
     k = min(ENUMERATED_SET_SIZE.check(k), len(matrix))
     relevance = matrix @ point
@@ -133,7 +136,8 @@ def optimum(objective: str, vectors: Any, query: Any, k: int = 5, **params: Any)
     if (n_sets := math.comb(len(free_rows), k - len(fixed_rows))) > MAX_SETS:
         raise ParamError(
             f"k and the rows of vectors must make at most {MAX_SETS:,} sets to be enumerated; got k = {k} of "
-            f"{len(matrix)} rows, {n_sets:,} sets; take fewer rows (the most relevant, say) or a smaller k"
+            f"{counted(len(matrix), 'row')}, {counted(n_sets, 'set')}; take fewer rows (the most relevant, say) or a "
+            "smaller k"
         )
     evaluate = _make_set_value(objective, params.get("relevance_weight", OBJECTIVE_WEIGHT.default), k, point)
     return _enumerate_sets(relevance, matrix @ matrix.T, (fixed_rows, free_rows), k, evaluate)

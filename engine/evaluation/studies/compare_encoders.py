@@ -15,7 +15,7 @@ from engine.evaluation.metrics import available_metrics, mean_of_defined, measur
 from engine.evaluation.paired import short_names
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, build_comparisons
 from engine.evaluation.sweep.cell import decoder_to_json
-from engine.progress import Progress, Stop, with_cancellation
+from engine.progress import Progress, Stop, counted, with_cancellation
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking
 
@@ -246,7 +246,7 @@ def _check_variants(variants: Mapping[str, Variant], decoders: Sequence[Decoder]
         if variant.space.corpus != first_variant.space.corpus:
             raise DataError(
                 f"{first_name} and {name} are not of one corpus ({len(first_variant.space):,} and "
-                f"{len(variant.space):,} documents, digests {first_variant.space.corpus.digest[:8]} and "
+                f"{counted(len(variant.space), 'document')}, digests {first_variant.space.corpus.digest[:8]} and "
                 f"{variant.space.corpus.digest[:8]})"
             )
         if variant.queries.ids != first_variant.queries.ids:

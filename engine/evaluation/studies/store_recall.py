@@ -13,7 +13,7 @@ from engine.data.stores.pgvector import PgVectorStore
 from engine.data.stores.recall import MeasuredRecall
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
-from engine.progress import Progress, Stop, with_cancellation
+from engine.progress import Progress, Stop, counted, with_cancellation
 from engine.solvers.elastic_net.solve import elastic_nets
 from engine.values import Embeddings
 
@@ -141,7 +141,8 @@ def embed_for_store(store: Any, queries: Any, **report: Any) -> np.ndarray:
     embedded: Embeddings = embed(queries, store.encoder.name, dtype=store.encoder.dtype, **report)
     if embedded.dimension != store.dimension:
         raise DataError(
-            f"{store.encoder.name} makes vectors of {embedded.dimension} numbers; {store.ref.collection} has "
+            f"{store.encoder.name} makes vectors of {counted(embedded.dimension, 'number')}; {store.ref.collection} "
+            "has "
             f"{store.dimension}"
         )
     return embedded.vectors.double().numpy()

@@ -11,7 +11,7 @@ from typing import Any
 from engine.errors import Cancelled, FrontierError, ParamError
 from engine.evaluation.sweep.sweep import grid
 from engine.params import Choice, Flag, Param, Real, Text, Whole, check_values, form_of, sweep_values, values_of
-from engine.progress import Stop
+from engine.progress import Stop, counted
 from engine.stages import Spec, Stage, make
 
 MAX_GRID_DIMS = 2
@@ -129,7 +129,8 @@ def search(
     except ImportError:
         param_names = ", ".join(param.name for param in settings.free)
         raise FrontierError(
-            f"{len(settings.free)} parameters ({param_names}) are too many for a grid, and a search needs Optuna: "
+            f"{counted(len(settings.free), 'parameter')} ({param_names}) are too many for a grid, and a search needs "
+            "Optuna: "
             f"pip install 'frontier-retrieval[tune]', or free at most {MAX_GRID_DIMS} of them"
         ) from None
     with ExitStack() as exit_stack:

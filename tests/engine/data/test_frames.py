@@ -88,5 +88,5 @@ def test_frame_that_is_no_corpus_is_refused_with_the_fix():
         engine.load_dataset(DOCUMENTS, qrels="other")
     with pytest.raises(engine.DataError, match="row 1 of the frame: 'text' must be text; got 2"):
         engine.load_dataset(DOCUMENTS.assign(text=["a", 2, "b"]))
-    with pytest.raises(engine.DataError, match="1 ids occur more than once"):
+    with pytest.raises(engine.DataError, match="1 id more than once"):
         engine.load_dataset(DOCUMENTS.assign(doc_id=[1, 1, 2]), columns={"id": "doc_id"})

@@ -38,7 +38,7 @@ def test_vectors_become_float32(tmp_path, dtype, order, kind):
 def test_normalized_rows_have_length_one(load_rows):
     rows = load_rows(np.array([[3.0, 4.0], [1e30, 1e30], [1e-30, 0]]), normalize=True).vectors
     assert torch.allclose(rows, torch.tensor([[0.6, 0.8], [0.5**0.5, 0.5**0.5], [1.0, 0.0]]))
-    with pytest.raises(DataError, match=r"1 rows are all zero .* row 1 \(id '1'\)"):
+    with pytest.raises(DataError, match=r"1 row of zeros alone, .* row 1 \(id '1'\)"):
         load_rows(np.array([[3.0, 4.0], [0, 0]]), normalize=True)
 
 
@@ -57,7 +57,7 @@ def test_ids_of_vectors_come_from_where_they_are(tmp_path):
     assert load_vectors(tmp_path / "v.npz").ids == ("0", "1", "2")
     for ids, message in (
         (["a", "b"], "3 rows but 2 ids"),
-        (["a", "b", "a"], "1 ids occur more than once"),
+        (["a", "b", "a"], "1 id more than once"),
         (["a", "b", 1.5], "row 2: the id"),
     ):
         with pytest.raises(DataError, match=message):
@@ -81,9 +81,9 @@ def test_nothing_is_unpickled(tmp_path):
 def test_rows_that_are_not_finite_are_named(load_rows):
     array = np.ones((9, 2))
     array[2:8, 1] = [np.nan, np.inf, -np.inf, np.nan, np.nan, np.nan]
-    with pytest.raises(DataError, match=r"6 rows hold NaN or infinity.*row 2 \(id '2'\).*row 6 \(id '6'\)$"):
+    with pytest.raises(DataError, match=r"6 rows with NaN or infinity.*row 2 \(id '2'\).*row 6 \(id '6'\)$"):
         load_rows(array)
-    with pytest.raises(DataError, match=r"1 rows hold values beyond float32 .* row 1"):
+    with pytest.raises(DataError, match=r"1 row with values beyond float32 .* row 1"):
         load_rows(np.array([[1.0], [1e39]]))
 
 

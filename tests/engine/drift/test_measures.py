@@ -207,7 +207,7 @@ def test_tensors_embeddings_and_arrays_are_alike():
         (lambda s, n, p: origin(s, p, right=[[80]] * 25), "right must hold rows in [0, 79]"),
         (lambda s, n, p: origin(s, p, temperature=0), "temperature (τ) must be a number in [1e-06, 1e+06]; got 0"),
         (lambda s, n, p: drift(origin(s), n[:9]), "vectors must be the rows of the start, (80, 12); got (9, 12)"),
-        (lambda s, n, p: drift(origin(s), n * np.nan), "vectors must be finite; 80 rows hold NaN or infinity"),
+        (lambda s, n, p: drift(origin(s), n * np.nan), "vectors must be finite; 80 rows with NaN or infinity"),
         (lambda s, n, p: drift(origin(s), n, step=-1), "step must be a whole number in [0, ∞); got -1"),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_ranking_of_another_corpus_is_refused(row):
         (dict(metrics=["s_recall"], aspects={"a": {"x": "d0"}}), "aspects must be query → .* got 'd0' for a set"),
         (dict(metrics=["s_recall"], aspects={"a": {"x": 1}}), "aspects must be query → .* got 1 for a set"),
         (dict(metrics=["s_recall"], aspects={"a": {"d0"}}), "aspects must be query → aspect → set"),
-        (dict(queries=["a", "b"]), "2 queries, 1 rankings"),
+        (dict(queries=["a", "b"]), "2 queries, 1 ranking$"),
         (dict(queries="a"), "list of distinct query ids"),
         (dict(qrels={"a": {"d0": 1}}), "qrels must be engine.Qrels"),
     ],

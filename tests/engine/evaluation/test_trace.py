@@ -57,7 +57,7 @@ def test_trace_omits_pads_and_accepts_a_space():
     [
         (dict(ranking="mmr"), "ranking must be a Ranking"),
         (dict(queries=np.ones((2, 3))), "queries must be those of the ranking: 3 of dimension 5; got shape .2, 3."),
-        (dict(space=np.eye(5)[:1]), "the ranking holds row [1-9]+, but there are 1 vectors"),
+        (dict(space=np.eye(5)[:1]), "the ranking holds row [1-9]+, of 1 vector"),
         (dict(space=np.full((20, 5), np.nan)), "vectors must be finite"),
     ],
 )

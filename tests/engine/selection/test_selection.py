@@ -116,7 +116,7 @@ BAD = [
     (dict(relevance_weight=float("nan")), "relevance_weight.*nan"),
     (dict(diversity=0.3), "mmr has no parameter diversity; it has relevance_weight"),
     (dict(vectors=np.zeros((0, 4))), "vectors.*at least one row"),
-    (dict(vectors=np.array([[1, np.nan], [0, 1.0]])), "vectors must be finite; 1 rows.*first rows: 0"),
+    (dict(vectors=np.array([[1, np.nan], [0, 1.0]])), "vectors must be finite; 1 row .*first rows: 0"),
     (dict(vectors=np.array([[1, np.inf], [0, 1.0]])), "vectors must be finite"),
     (dict(vectors=np.array([["a", "b"]])), "vectors must be a numeric array"),
     (dict(vectors=np.ones((2, 2), dtype=complex)), "vectors must hold real numbers"),

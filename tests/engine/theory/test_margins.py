@@ -197,7 +197,7 @@ def test_pair_errors_can_be_watched_and_refused():
     seen = []
     engine.pair_errors(corpus, queries, dimensions=(8, 256), draws=3, progress=lambda *told: seen.append(told))
     assert seen == [(1, 3, "projecting"), (2, 3, "projecting"), (3, 3, "projecting")]
-    with pytest.raises(engine.DataError, match="more than 4096 dimensions"):
+    with pytest.raises(engine.DataError, match="more than 4,096 dimensions"):
         engine.pair_errors(corpus_of(["a b", "a b"]), ["a"])
     for given, message in (
         ({"projection": "hash"}, r"projection .* must be one of 'rademacher', 'gaussian'; got 'hash'"),

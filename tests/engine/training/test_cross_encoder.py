@@ -210,7 +210,7 @@ def test_bad_training_argument_raises_error(tiny, data, tmp_path):
     nothing = {**qrels, "train": engine.Qrels({"q0": {"elsewhere": 1}})}
     blind = {**qrels, "dev": engine.Qrels({q: {"elsewhere": 1} for q in qrels["dev"].grades})}
     for args, message in (
-        ((corpus, queries, shared), "'train' and 'dev' share 1 queries"),
+        ((corpus, queries, shared), "'train' and 'dev' share 1 query"),
         ((corpus, bare, qrels), "vectors without their texts"),
         ((corpus, queries, nothing), "nothing to learn from"),
         ((corpus, queries, blind), "nothing to choose by"),

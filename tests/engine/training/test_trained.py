@@ -134,7 +134,7 @@ def test_data_that_do_not_fit_are_refused(data, demo):
         (data, {"train": "nosuch"}, "no split 'nosuch'"),
         (data, {"dev": "train"}, "splits must differ; got 'train', 'train'"),
         ((space, queries, qrels["train"]), {}, "judgements by split"),
-        ((space, queries, shared), {}, r"'train' and 'dev' share 1 queries.*first: 'q0'"),
+        ((space, queries, shared), {}, r"'train' and 'dev' share 1 query.*first: 'q0'"),
         ((space, queries.take([0, 1]), qrels), {}, "none of the queries is judged by 'dev'"),
         ((space, list(queries.ids), qrels), {}, "queries must be engine.Queries"),
         ((None, queries, qrels), {}, "space must be an engine.Space"),
