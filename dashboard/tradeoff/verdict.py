@@ -103,8 +103,10 @@ def draw_verdict(
             if chart.estimates is not None and (share := find_lower_share(chart.estimates, decision)) is not None:
                 _draw_lower_share(chart.estimates, decision, share, is_complete)
             if request is not None:
+                # Without any candidate that is the next step.
                 st.button(
-                    f"Judge the {request.n_missing:,} missing",
+                    f"Judge {counted(request.n_missing, 'more document')}",
+                    type="primary" if is_complete and decision.awaits_judgements else "secondary",
                     key="tradeoff.judge",
                     on_click=selection.open_judge,
                     args=(request,),

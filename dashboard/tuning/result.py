@@ -49,6 +49,7 @@ from engine.evaluation.tuning.tuned import (
     is_choice_denied,
     suggest_next_step,
 )
+from engine.progress import counted
 from engine.stages import methods
 from engine.wording import percent, signed, visible
 
@@ -252,7 +253,7 @@ def _draw_judge_button(loaded: Loaded, tuned: Tuned) -> None:
     if request is None:
         return
     why = "Too many of the documents that the most promising setting returns have no judgement."
-    if st.button(f"Judge the {request.n_missing:,} missing", key="tune.judge", help=why):
+    if st.button(f"Judge {counted(request.n_missing, 'more document')}", key="tune.judge", help=why):
         set_request(request)
         st.switch_page(decoders.DATA_SCREEN)
 

@@ -297,7 +297,8 @@ class EstimatedSettings(MeasuredSettings):
         for losses in self._estimate_extremes() if self.is_pooled else ():
             extreme_low, extreme_high = losses.find_ends(CONFIDENCE_LEVEL)
             low, high = np.minimum(low, extreme_low), np.maximum(high, extreme_high)
-        return low, high
+        # No share of a metric in [0, 1] is below 0, whatever Student's interval says.
+        return (np.maximum(low, 0.0) if METRICS[self.metric].is_judged_share else low), high
 
     def _estimate_extremes(self) -> Iterator[LossEstimate]:
         """Yield the losses if unjudged documents decide against the settings, and if they decide for them."""

@@ -215,6 +215,12 @@ class Decision(Tabular):
         return after is not None and (_is_other(self.sure, after.sure) or _is_other(self.bet, after.bet))
 
     @property
+    def awaits_judgements(self) -> bool:
+        """True if nothing can be chosen before more documents of the settings that were left out are judged."""
+        has_choice = self.sure is not None or self.bet is not None or self.nearest is not None
+        return not has_choice and any(not option.is_stray for option in self.left_out)
+
+    @property
     def warning(self) -> str:
         """Sentence on a weak verdict: few queries, or no setting with enough judgements; "" for neither."""
         is_all_left_out = bool(self.options) and len(self.left_out) == len(self.options)
@@ -372,6 +378,8 @@ def _describe(decision: Decision) -> Iterator[str]:
             outcome = f"; {sure.describe_confirmation(decision.confirm_split or '')}"
         sentence = f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}{outcome}."
         yield prefix_headline(sentence, decision)
+    elif decision.awaits_judgements:
+        yield prefix_headline(f"No verdict yet on keeping {budget}: too few documents are judged.", decision)
     else:
         second_verb = "" if verb_of_setting == "is" else "is "
         sentence = f"No setting {verb_of_setting} {more} and {second_verb}sure to keep {budget}."
