@@ -40,7 +40,7 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
                 option_numbers[option.label] = len(options)
                 options.append(_describe_option(option, decision))
             choices.append(None if option is None else option_numbers[option.label])
-            chances.append(None if option is None else round(option.chance, 4))
+            chances.append(None if option is None else option.times_in_hundred)
             sure_shares.append(None if option is None else format_sure_share(option))
         sentences = list(map(visible, list_headlines(at_budget, scope)))
         budget = {"sentences": sentences, "choices": choices, "chances": chances, "sureShares": sure_shares}

@@ -444,7 +444,7 @@ def _format_certainty(option: Option, decision: Decision | None) -> str:
     """
     if option.is_left_out:
         return "strays" if option.is_stray else "too few judged"
-    text = "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
+    text = "sure" if option.is_sure else f"{option.times_in_hundred} in 100"
     for choice in () if decision is None else (decision.sure, decision.bet):
         # The estimates do not know what another split says of a choice.
         if choice is not None and choice.label == option.label and decision is not None:

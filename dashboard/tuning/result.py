@@ -152,7 +152,7 @@ def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
         if option is None:
             continue
         dev_text = f"{percent(option.share_kept, 1)}, {format_sure_share(option)}"
-        chance = "" if option.is_sure else f" ({round(100 * option.chance)} in 100 for {decision.budget_text})"
+        chance = "" if option.is_sure else f" ({option.times_in_hundred} in 100 for {decision.budget_text})"
         cells = [role, option.name, f"{dev_text}{chance}", f"{signed(100 * option.gain, 0)}%"]
         if test is not None:
             cells += _list_test_cells(option, test)

@@ -445,7 +445,7 @@ def test_a_confirmed_choice_keeps_the_colour_of_its_squares_and_its_sign_has_it_
         "light": "#ff0000",
         "dark": "#ff0000",
     }
-    budget = {"sentences": [], "choices": [0, 0], "chances": [0.99, 0.5], "sureShares": ["at least 95%"] * 2}
+    budget = {"sentences": [], "choices": [0, 0], "chances": [99, 50], "sureShares": ["at least 95%"] * 2}
     answer = {"text": "Confirmed on test", "help": ""}
     data = {"part": "choices", "budget": 90, "low": 90, "step": 5, "budgets": [budget], "options": [option]}
     data |= {"metric": "Recall", "denial": "", "origin": " on dev", "dark": False}

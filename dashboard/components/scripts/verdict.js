@@ -139,7 +139,7 @@ class Verdict {
     });
   }
 
-  fill({ card, role, title, name, facts, squares, chance, outcome }, option, share, sureShare, value, confirmation) {
+  fill({ card, role, title, name, facts, squares, chance, outcome }, option, n, sureShare, value, confirmation) {
     card.hidden = !option;
     if (!option) return;
     card.dataset.label = option.label;
@@ -151,7 +151,6 @@ class Verdict {
     name.prepend(make(document.createDocumentFragment(), "i", "sign", { text: option.sign }));
     facts.textContent = `${option.facts}, ${sureShare}`;
     facts.title = option.interval;
-    const n = Math.min(N_SQUARES - 1, Math.round(N_SQUARES * share));
     squares.style.setProperty("--filled", n);
     squares.childNodes.forEach((square, i) => square.classList.toggle("kept", i < n));
     // An interval and a chance of the same percentage must not read as two claims on one number.

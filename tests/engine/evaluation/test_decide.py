@@ -114,11 +114,23 @@ def test_sentences_say_gain_certainty_and_origin():
     assert decision.sure.name == "VRSD" and decision.bet.name.startswith("Max-sum")
     first, second, third, last = decision.sentences
     assert first == "You can be 24% more diverse and be sure to keep 95% of Top-k's Recall@10: VRSD."
-    tenths = round(10 * decision.bet.chance)
+    tenths = round(decision.bet.times_in_hundred / 10)
     assert second == f"Going for 36%, {decision.bet.name}, is a bet that holds {tenths} times in 10."
     assert third == "Chosen on 200 queries of test." and last == UNJUDGED_TEXT
     # A metric that needs no judgements is not touched by those that are missing.
     assert UNJUDGED_TEXT not in decide(points, metric="ilad", objective="recall").sentences
+
+
+@pytest.mark.parametrize(("chance", "hundredths", "words"), [
+    (0.4498, 45, "holds 5 times in 10"), (0.4502, 45, "holds 5 times in 10"), (0.4449, 44, "holds 4 times in 10"),
+    (0.445, 45, "holds 5 times in 10"), (0.0449, 4, "hardly ever holds"), (0.9999, 99, "holds 10 times in 10"),
+])  # fmt: skip
+def test_chance_is_rounded_once_for_squares_and_words(chance, hundredths, words):
+    """45 squares beside "4 times in 10" on one page, and beside "5 times in 10" on another, were one chance."""
+    decision = decide([BASE, cell("vrsd", make_values(0.3, 0.04, 0.4))])
+    bet = replace(decision.bet, chance=chance)
+    assert bet.times_in_hundred == hundredths
+    assert replace(decision, bet=bet).sentences[1].endswith(f"is a bet that {words}.")
 
 
 def test_nothing_sure_names_the_bet_or_the_nearest():
