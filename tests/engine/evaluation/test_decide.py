@@ -415,6 +415,15 @@ def test_of_sure_settings_that_gain_alike_the_safest_is_taken(settings, expected
     assert describe_tie(decision) == (told if expected == "max_sum" else "")
 
 
+def test_best_settings_that_are_not_sure_are_listed_by_their_chances():
+    """One that keeps the budget 15 times in 100 once stood above one that does 86 times, as it gains more."""
+    points = [BASE, cell("vrsd", make_values(0.5, 0.1, 0.4)), cell("max_sum", make_values(0.2, 0.03, 0.3))]
+    estimates = estimate_options(points)
+    unlikely, likely = (estimates.build_option(position, 0.95) for position in (0, 1))
+    assert unlikely.gain > likely.gain and unlikely.chance < likely.chance < SURE_CHANCE
+    assert estimates.find_best_positions(0.95) == [1, 0]
+
+
 def test_choices_of_any_budget_equal_decide_and_brute_force():
     points = [BASE, *make_weights(), cell("vrsd", make_values(0.3, -0.02, 0.6, seed=5))]
     estimates, seen = estimate_options(points), set()
@@ -432,7 +441,8 @@ def test_choices_of_any_budget_equal_decide_and_brute_force():
         assert [estimates.aligned.cells[1 + position].label for position in estimates.find_best_positions(keep)] == [
             option.label
             for option in sorted(
-                list_best_options(decision.options), key=lambda o: (o.label != expected[0], not o.is_sure, -o.gain)
+                list_best_options(decision.options),
+                key=lambda o: (o.label != expected[0], not o.is_sure, 0 if o.is_sure else -o.chance, -o.gain),
             )
         ]
         chosen = [None if position is None else labels[position] for position in estimates.find_choices(keep)]
