@@ -237,10 +237,10 @@ def choose_button_kind(decision: Decision, is_complete: bool) -> Literal["primar
 
     is_complete: all of the grid is measured
     """
-    option = decision.sure or decision.bet
-    # While something is to be measured, the button that measures it is the page's one primary button. A choice that
-    # the other split denies is not what the page advises, and passages cannot tell if lists stay on topic.
-    is_advised = is_complete and not decision.is_on_passages and not (option is not None and option.is_denied)
+    sure = decision.sure
+    # While something is to be measured, the button that measures it is the page's one primary button. Neither a bet nor
+    # a choice that the other split denies is what the page advises, and passages cannot tell if lists stay on topic.
+    is_advised = is_complete and not decision.is_on_passages and sure is not None and not sure.is_denied
     return "primary" if is_advised else "secondary"
 
 

@@ -157,7 +157,9 @@ class Verdict {
     // Once other queries were asked, the squares are still those of the queries that chose.
     const origin = confirmation ? this.component.data.origin : "";
     card.classList.toggle("refuted", Boolean(confirmation?.isDenied));
-    chance.textContent = `chance${origin} to keep ${Number(value.toFixed(1))}% of ${this.component.data.metric}: ${n} in ${N_SQUARES}`;
+    // "100.9% of Top-k's Recall" beside "42 in 100 to keep 100%" reads as a contradiction without its reason.
+    const why = 100 * option.kept >= value && n < N_SQUARES / 2 ? ", lowered as the best of many looks better than it is" : "";
+    chance.textContent = `chance${origin} to keep ${Number(value.toFixed(1))}% of ${this.component.data.metric}: ${n} in ${N_SQUARES}${why}`;
     outcome.classList.toggle("refuted", Boolean(confirmation?.isDenied));
     outcome.hidden = !confirmation;
     outcome.textContent = confirmation?.text ?? "";
