@@ -346,8 +346,8 @@ def draw_best(
     """Draw a row per decoder at its best setting; a click on a row opens the setting beside the chart.
 
     The verdict's sure setting comes first, then others that surely keep the budget, by falling gain, then the rest, by
-    falling chance, and last those of which too few documents are judged. In the browser the rows follow a drag of the budget.
-    estimates: of the settings that the decision is on; pinned: label of a setting that stays the sure one
+    falling chance, and last those of which too few documents are judged. In the browser the rows follow a drag of the
+    budget. estimates: of the settings that the decision is on; pinned: label of a setting that stays the sure one
     """
     if estimates is None:
         return

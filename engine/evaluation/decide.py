@@ -514,8 +514,9 @@ class OptionEstimates(EstimatedSettings):
     def find_best_positions(self, keep: float, pinned: str | None = None) -> list[int]:
         """Find each decoder's best setting for a budget, as `list_best_options` does; the sure choice comes first.
 
-        Then come those that are surely kept, by falling gain, the others, by falling chance, and last those of which too
-        few documents are judged, by falling gain. keep: the budget, the share of the baseline's metric to keep; pinned: as `find_choices` takes it
+        Then come those that are surely kept, by falling gain, the others, by falling chance, and last those of which
+        too few documents are judged, by falling gain. keep: the budget, the share of the baseline's metric to keep;
+        pinned: as `find_choices` takes it
         """
         chances, (sure, _) = self.find_chances(keep), self.find_choices(keep, pinned)
         best = []
