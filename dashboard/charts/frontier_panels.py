@@ -198,7 +198,7 @@ def _name_panel(method: str) -> str:
 
 def _format_gain(option: Option) -> str:
     """Format the gain of a method's best setting and how sure it is that it keeps the budget, "+12%, sure"."""
-    certainty = "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
+    certainty = "sure" if option.is_sure else f"{option.times_in_hundred} in 100"
     if option.is_left_out:
         certainty = "strays" if option.is_stray else "too few judged"
     return f"{signed(100 * option.gain, 0)}%, {certainty}"

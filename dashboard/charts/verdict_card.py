@@ -186,7 +186,7 @@ def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top:
     facts = f"{_format_gain(option.gain, decision)} · {percent(option.share_kept, 1)} of {metric}"
     _add_text(svg, SIDE_LEFT, top + 50, _fit_text(facts, FACT_SIZE, width), FACT_SIZE)
     # One square always stays pale: no estimate is certain.
-    n_kept, pitch = min(N_SQUARES - 1, round(N_SQUARES * option.chance)), width / SQUARES_PER_ROW
+    n_kept, pitch = option.times_in_hundred, width / SQUARES_PER_ROW
     for number in range(N_SQUARES):
         row, column = divmod(number, SQUARES_PER_ROW)
         square_left, square_top = SIDE_LEFT + pitch * column, top + 59 + pitch * row

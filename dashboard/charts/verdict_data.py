@@ -27,7 +27,7 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
     as `list_headlines` takes it
     """
     budgets, option_numbers = [], dict[str, int]()
-    options: list[dict[str, str]] = []
+    options: list[dict[str, Any]] = []
     for share in list_budgets():
         # What another split says holds for the budget that is set, and so does a setting that is pinned: the page's
         # other parts draw this decision too. with_options=False: only the two choices of other budgets are used.
@@ -40,7 +40,7 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
                 option_numbers[option.label] = len(options)
                 options.append(_describe_option(option, decision))
             choices.append(None if option is None else option_numbers[option.label])
-            chances.append(None if option is None else round(option.chance, 4))
+            chances.append(None if option is None else option.times_in_hundred)
             sure_shares.append(None if option is None else format_sure_share(option))
         sentences = list(map(visible, list_headlines(at_budget, scope)))
         budget = {"sentences": sentences, "choices": choices, "chances": chances, "sureShares": sure_shares}
@@ -127,7 +127,7 @@ def list_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
     return first, *others
 
 
-def _describe_option(option: Option, decision: Decision) -> dict[str, str]:
+def _describe_option(option: Option, decision: Decision) -> dict[str, Any]:
     """Return an option, the sure setting or the bet, as the browser shows it: name, look, figures."""
     # ILAD, the mean distance between the documents of a set, is what the pages call diversity.
     name = "diversity" if decision.objective == "ilad" else title_of(decision.objective)
@@ -135,8 +135,9 @@ def _describe_option(option: Option, decision: Decision) -> dict[str, str]:
     gain = f"−{percent(option.gain)} time" if decision.objective == TIME_AXIS else f"+{percent(option.gain)} {name}"
     facts = f"{gain} · {percent(option.share_kept, 1)} of {decision.baseline}'s "
     facts += title_of(decision.metric)
-    texts = {"label": option.label, "name": visible(option.name), "facts": visible(facts)}
+    texts: dict[str, Any] = {"label": option.label, "name": visible(option.name), "facts": visible(facts)}
     texts["interval"] = format_two_sided(option)
+    texts["kept"] = option.share_kept
     return method_look(find_method(option), "") | texts
 
 

@@ -55,6 +55,19 @@ def join_judgements(loaded: Loaded, judged: Judged) -> dict[str, Qrels]:
     return get_or_compute("judge.joined", key, lambda: extend_qrels(corpus_qrels, judged), 4)
 
 
+def find_kind(loaded: Loaded, judged: Judged) -> str:
+    """Return the kind of the joined judgements, as `Qrels` takes it: pooled, unless they extend a corpus's own.
+
+    People judge what some decoders returned, and grades of 0 may be missing because nothing irrelevant was seen yet.
+    A kind that was declared for the open judgements stays.
+    """
+    if not find_corpus_qrels(loaded, judged):
+        return "pooled"
+    kind = loaded.source.judgements
+    has_file_grades = any(len(qrels) for qrels in find_corpus_qrels(loaded, judged).values())
+    return "pooled" if kind == "auto" and not has_file_grades else kind
+
+
 def list_digests(qrels_by_split: Mapping[str, Qrels]) -> tuple[tuple[str, str], ...]:
     """Return each split with the digest of its judgements, for keys of caches."""
     return tuple((split, qrels.digest) for split, qrels in qrels_by_split.items())

@@ -14,6 +14,7 @@ from dashboard.data import loading, model_judge
 from dashboard.data.corpus_judgements import (
     collect_judged_pairs,
     find_corpus_qrels,
+    find_kind,
     join_judgements,
     list_digests,
 )
@@ -132,8 +133,8 @@ def draw() -> None:
         _draw_more(loaded, log, judgements)
     with right_column:
         if judging_pool is not None and judgements.grades:
-            _draw_standing(loaded, judgements, judging_pool, level)
-            _draw_export(loaded, judgements, level)
+            awaits_judgements = _draw_standing(loaded, judgements, judging_pool, level)
+            _draw_export(loaded, judgements, level, is_next=not awaits_judgements)
 
 
 def _add_requested(loaded: Loaded, log: JudgingLog, request: JudgingRequest) -> Judged:
@@ -470,8 +471,10 @@ def _draw_votes(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
     step_button(f"Take over {counted(len(names), 'vote')}", "judge.votes", take_over)
 
 
-def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask, level: int) -> None:
+def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask, level: int) -> bool:
     """Draw which decoder is ahead by the grades so far, with intervals, and how far people agree.
+
+    Return True if a decision waits for further judgements.
 
     Means are of Recall, the share of the relevant documents that a decoder retrieves; level: the grade from which a
     document counts as relevant
@@ -483,7 +486,7 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask, level: int
         # A query may be in several splits, and be judged in each.
         for query_id in query_ids & qrels.grades.keys():
             grades_by_query[query_id] = {**grades_by_query.get(query_id, {}), **qrels.grades[query_id]}
-    grades = Qrels(grades_by_query, level)
+    grades = Qrels(grades_by_query, level, find_kind(loaded, judged))
     key = (loaded.key, run_names, pool.vectors.digest, grades.digest, k)
 
     def compute() -> Standing:
@@ -495,20 +498,22 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask, level: int
     st.header("What is known by now")
     if not standing.n_queries:
         st.text("No document was relevant yet.")
-        return
+        return False
     table_rows = []
     for row in standing.systems:
         interval = ""
         # Two digits, as the table is narrow, and the intervals of a few dozen queries are wide.
         if row.low is not None and row.high is not None:
             interval = f"{decimal(row.low, 2)} to {decimal(row.high, 2)}"
+        elif row.mean is not None:
+            interval = "too few"
         table_rows.append((row.name, row.mean, interval, percent(row.judged_share, 0)))
     names, means, intervals, judged_shares = zip(*table_rows, strict=True)
     draw_columns(
         {
             "Decoder": (names, text_column(150)),
             f"Recall@{k}": (means, number_column("%.3f", 78)),
-            "95% CI": (intervals, text_column(92)),
+            "95% CI": (intervals, text_column(92, "Too few: too few queries for an interval, all with the same value")),
             "Judged": (judged_shares, text_column(54, f"Share of the first {k} documents that have a judgement")),
         },
         max_rows=10,
@@ -518,7 +523,8 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask, level: int
         "without one so far."
     )
     # The same sentences as on Trade-off and Tune: what is gained, and how sure it is.
-    _draw_decision(standing, pool)
+    n_unjudged = sum(doc_id not in grades.grades.get(query_id, {}) for query_id, doc_id in pool.pairs)
+    _draw_decision(standing, pool, n_unjudged)
     sentences = standing.sentences
     is_long = len(sentences) > MAX_OPEN_SENTENCES
     with st.expander(f"Differences to {standing.systems[0].name}") if is_long else st.container():
@@ -528,13 +534,19 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask, level: int
     for agreement in compute_agreement(judged):
         kappa = "" if agreement.kappa is None else f", Cohen's κ {decimal(agreement.kappa)}"
         st.text(f"Two people gave {agreement.same:,} of {counted(agreement.pairs, 'pair')} the same grade{kappa}.")
+    return standing.decision is not None and standing.decision.awaits_judgements
 
 
-def _draw_decision(standing: Standing, pool: JudgingTask) -> None:
-    """Draw the sentences of the decision that the grades allow so far, with decoders by their names in the table."""
+def _draw_decision(standing: Standing, pool: JudgingTask, n_unjudged: int) -> None:
+    """Draw the sentences of the decision that the grades allow so far, with decoders by their names in the table.
+
+    n_unjudged: number of pairs of a query and a returned document without a grade
+    """
     decision = standing.decision
     if decision is None:
         return
+    if decision.awaits_judgements and n_unjudged:
+        st.text(f"Judge {counted(n_unjudged, 'more document')} of these decoders for a verdict.")
     for sentence in decision.sentences:
         # Here decoders are lists to judge, as runs of other systems are, and a decision says so before their names.
         for run in pool.runs:
@@ -544,10 +556,10 @@ def _draw_decision(standing: Standing, pool: JudgingTask) -> None:
         st.caption("Judgements that are in use are declared complete under Corpus, at Judgements.")
 
 
-def _draw_export(loaded: Loaded, judged: Judged, level: int) -> None:
+def _draw_export(loaded: Loaded, judged: Judged, level: int, *, is_next: bool) -> None:
     """Draw the buttons that use or download the judgements, and, once they are in use, the next step.
 
-    level: the grade from which a document counts as relevant
+    level: the grade from which a document counts as relevant; is_next: using them is the next step, and not judging
     """
     is_used = _is_used(loaded, judged)
     request = get_request(loaded)
@@ -559,7 +571,7 @@ def _draw_export(loaded: Loaded, judged: Judged, level: int) -> None:
         if is_used:
             if request is not None and st.button("Back to Trade-off", type="primary", key="judge.tradeoff"):
                 st.switch_page("screens/tradeoff.py")
-            kind: Any = "primary" if request is None else "secondary"
+            kind: Any = "primary" if request is None and is_next else "secondary"
             if st.button("Choose a decoder", type=kind, key="judge.tune"):
                 st.switch_page("screens/tune.py")
             with st.popover("Command line"):
@@ -569,7 +581,7 @@ def _draw_export(loaded: Loaded, judged: Judged, level: int) -> None:
             why = "Opens the corpus with them, half the queries as dev, half as test: Trade-off and Tune have Recall."
             if find_corpus_qrels(loaded, judged):
                 why = "Opens the corpus with them beside its own judgements. Its queries keep their splits."
-            how: dict[str, Any] = {"type": "primary", "help": why}
+            how: dict[str, Any] = {"type": "primary" if is_next else "secondary", "help": why}
             step_button("Use these judgements", "judge.use", _use_judgements, loaded, judged, level, **how)
         name, zip_export = f"{ARCHIVE_NAME}.zip", partial(_zip_export, loaded, judged, level)
         download_button("Download", zip_export, name, "application/zip", f"judge.{name}")
@@ -603,8 +615,8 @@ def _write_export(loaded: Loaded, judgements: Judged) -> Path:
 
 def _use_judgements(loaded: Loaded, judgements: Judged, level: int) -> None:
     """Load the corpus again, with these judgements and this level of relevance; for a callback."""
-    folder = _write_export(loaded, judgements)
-    loading.begin_loading(replace(loaded.origin.source, qrels=str(folder), relevant=level))
+    folder, kind = _write_export(loaded, judgements), find_kind(loaded, judgements)
+    loading.begin_loading(replace(loaded.origin.source, qrels=str(folder), relevant=level, judgements=kind))
 
 
 def _zip_export(loaded: Loaded, judgements: Judged, level: int) -> bytes:
@@ -620,15 +632,15 @@ def _zip_export(loaded: Loaded, judgements: Judged, level: int) -> bytes:
         # With a fixed time and permissions, for the same reason.
         readme = zipfile.ZipInfo("README.txt")
         readme.external_attr = 0o644 << 16
-        archive.writestr(readme, _format_readme(loaded, level), zipfile.ZIP_DEFLATED)
+        archive.writestr(readme, _format_readme(loaded, judgements, level), zipfile.ZIP_DEFLATED)
     return stream.getvalue()
 
 
-def _format_readme(loaded: Loaded, level: int) -> str:
+def _format_readme(loaded: Loaded, judgements: Judged, level: int) -> str:
     """Return the text that says what downloaded judgements mean, and how they are used."""
     context = trained.export_context(loaded, _get_k(loaded))
     # The archive may be unpacked anywhere, so the command names its folder alone.
-    reading = {**(context.reading or {}), "qrels": f"{ARCHIVE_NAME}/"}
+    reading = {**(context.reading or {}), "qrels": f"{ARCHIVE_NAME}/", "judgements": find_kind(loaded, judgements)}
     command = _format_command(replace(context, reading=reading, relevant_from=level))
     grades = ", ".join(f"{grade} {label.lower()}" for grade, label in enumerate(GRADE_LABELS))
     return README.format(grades=grades, level=level, label=GRADE_LABELS[level].lower(), command=command)

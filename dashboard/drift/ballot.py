@@ -1,6 +1,6 @@
 """Votes on the query's first results, right on the Drift page, and where these results lie on the map."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -42,14 +42,14 @@ def draw_first_votes(loaded: Loaded, question: Question) -> None:
 
 
 def draw_ballot(loaded: Loaded, question: Question, is_offer: bool = False) -> None:
-    """Draw the query's first results, as embedded, with this person's votes and what feedback did to their scores.
+    """Draw the query's first results, as embedded, with this person's votes and what feedback did to scores and ranks.
 
     is_offer: True before the first vote, until which they are grey. Another order would move a document away from under
     the button that has just been pressed.
     """
-    rows = _find_results(loaded, question).ranking.rows()
-    first_rows = rows[:N_RESULTS]
-    vectors_now = feedback.adapt_corpus(loaded).space.matrix.on_cpu
+    rows, adapted = _find_results(loaded, question).ranking.rows(), feedback.adapt_corpus(loaded)
+    first_rows, rows_now = rows[:N_RESULTS], _find_results(adapted, question).ranking.rows()
+    vectors_now = adapted.space.matrix.on_cpu
     scores, scores_now = (
         (vectors[first_rows] @ question.vector).tolist() for vectors in (loaded.space.matrix.on_cpu, vectors_now)
     )
@@ -64,12 +64,19 @@ def draw_ballot(loaded: Loaded, question: Question, is_offer: bool = False) -> N
             with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
                 # The score below the name leaves a phone room for the buttons.
                 with st.container(width="stretch", gap=None):
-                    st.text(f"{rank}  {name}")
+                    st.text(f"{_format_rank(row, rank, rows_now)}  {name}")
                     st.caption(then if then == now else f"{then} → {now}")
                 with st.container(horizontal=True, gap="xsmall", width="content"):
                     for kind in (vote_buttons.UP, vote_buttons.DOWN):
                         step = vote_buttons.vote_step(loaded, question, row, kind, rows)
                         _draw_thumb(kind, rank, (row, kind) in own_votes, step)
+
+
+def _format_rank(row: int, first_rank: int, rows_now: Sequence[int]) -> str:
+    """Format a result's present rank, "2 (was 1)" or "below 10 (was 1)"; first_rank: that as embedded."""
+    ranks_now = {row_now: rank for rank, row_now in enumerate(rows_now, 1)}
+    rank_text = str(ranks_now.get(row, f"below {len(rows_now)}"))
+    return rank_text if rank_text == str(first_rank) else f"{rank_text} (was {first_rank})"
 
 
 def _draw_thumb(kind: VoteKind, rank: int, is_given: bool, step: Callable[[], None]) -> None:
@@ -87,7 +94,7 @@ def _draw_thumb(kind: VoteKind, rank: int, is_given: bool, step: Callable[[], No
 
 
 def _find_results(loaded: Loaded, question: Question) -> Answer:
-    """Return the baseline's answer to the query on the documents as embedded."""
+    """Return the baseline's answer to the query on the documents of a corpus, as embedded or as votes moved them."""
     name = next(iter(methods("selector")))
     return compute_answer(loaded, question, name, decoders.follow_self_rule(decoders.make_baseline(question.depth)))
 

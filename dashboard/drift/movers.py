@@ -115,6 +115,8 @@ def draw_queries(
         on_select=partial(_ask_query, history.loaded, key, tuple(rows)),
         selection_mode="single-cell",
     )
+    if any(row.overlap == 1 for row in rows):
+        caption += " Kept 100%: same documents, another order."
     st.caption(f"{caption} Click one to make it the query.")
     if st.session_state.pop(ASKED_KEY, False):
         st.rerun()  # the query's controls are outside of this fragment

@@ -25,10 +25,11 @@ from dashboard.widgets.tables import name_metric
 from engine.decoder import Decoder, decode, select_from
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
-from engine.evaluation.frontier import Frontier
+from engine.evaluation.frontier import TIME_AXIS, Frontier
 from engine.evaluation.metrics import available_metrics, measure
 from engine.evaluation.paired import QueryDifference
 from engine.evaluation.runs import RankedRun
+from engine.evaluation.statistics import MIN_CONSTANT_QUERIES
 from engine.progress import shorten
 from engine.values import Ranking, replace_surrogates
 from engine.views.decision import Relevance, relevance
@@ -70,8 +71,12 @@ def draw_sets(
 def _draw_heading(opened: OpenSetting, curves: Frontier) -> None:
     """Draw the open setting's name and its means; while its dot is dragged, the browser rewrites both."""
     intervals = []
-    for low, high in (opened.y_ends, opened.x_ends):
-        intervals.append("" if low is None or high is None else f" (95% CI {decimal(low)} to {decimal(high)})")
+    for metric, (low, high) in ((curves.y, opened.y_ends), (curves.x, opened.x_ends)):
+        # Equal values of a few queries have no interval, and a time is one number.
+        if curves.queries < MIN_CONSTANT_QUERIES and metric != TIME_AXIS and (low is None or low == high):
+            intervals.append(" (too few queries for an interval)")
+        else:
+            intervals.append("" if low is None or high is None else f" (95% CI {decimal(low)} to {decimal(high)})")
     means = format_means(curves, opened.x, opened.y, *intervals)
     if is_available():
         heading = {"look": method_look(*opened.style_name), "setting": opened.name, "means": means, "dark": is_dark()}

@@ -103,8 +103,10 @@ def draw_verdict(
             if chart.estimates is not None and (share := find_lower_share(chart.estimates, decision)) is not None:
                 _draw_lower_share(chart.estimates, decision, share, is_complete)
             if request is not None:
+                # Without any candidate that is the next step.
                 st.button(
-                    f"Judge the {request.n_missing:,} missing",
+                    f"Judge {counted(request.n_missing, 'more document')}",
+                    type="primary" if is_complete and decision.awaits_judgements else "secondary",
                     key="tradeoff.judge",
                     on_click=selection.open_judge,
                     args=(request,),
@@ -235,10 +237,10 @@ def choose_button_kind(decision: Decision, is_complete: bool) -> Literal["primar
 
     is_complete: all of the grid is measured
     """
-    option = decision.sure or decision.bet
-    # While something is to be measured, the button that measures it is the page's one primary button. A choice that
-    # the other split denies is not what the page advises, and passages cannot tell if lists stay on topic.
-    is_advised = is_complete and not decision.is_on_passages and not (option is not None and option.is_denied)
+    sure = decision.sure
+    # While something is to be measured, the button that measures it is the page's one primary button. Neither a bet nor
+    # a choice that the other split denies is what the page advises, and passages cannot tell if lists stay on topic.
+    is_advised = is_complete and not decision.is_on_passages and sure is not None and not sure.is_denied
     return "primary" if is_advised else "secondary"
 
 
@@ -343,9 +345,9 @@ def draw_best(
 ) -> None:
     """Draw a row per decoder at its best setting; a click on a row opens the setting beside the chart.
 
-    The verdict's sure setting comes first, then others that surely keep the budget, then the rest, each by falling
-    gain, and last those of which too few documents are judged. In the browser the rows follow a drag of the budget.
-    estimates: of the settings that the decision is on; pinned: label of a setting that stays the sure one
+    The verdict's sure setting comes first, then others that surely keep the budget, by falling gain, then the rest, by
+    falling chance, and last those of which too few documents are judged. In the browser the rows follow a drag of the
+    budget. estimates: of the settings that the decision is on; pinned: label of a setting that stays the sure one
     """
     if estimates is None:
         return
@@ -442,7 +444,7 @@ def _format_certainty(option: Option, decision: Decision | None) -> str:
     """
     if option.is_left_out:
         return "strays" if option.is_stray else "too few judged"
-    text = "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
+    text = "sure" if option.is_sure else f"{option.times_in_hundred} in 100"
     for choice in () if decision is None else (decision.sure, decision.bet):
         # The estimates do not know what another split says of a choice.
         if choice is not None and choice.label == option.label and decision is not None:

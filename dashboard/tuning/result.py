@@ -49,6 +49,7 @@ from engine.evaluation.tuning.tuned import (
     is_choice_denied,
     suggest_next_step,
 )
+from engine.progress import counted
 from engine.stages import methods
 from engine.wording import percent, signed, visible
 
@@ -151,7 +152,7 @@ def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
         if option is None:
             continue
         dev_text = f"{percent(option.share_kept, 1)}, {format_sure_share(option)}"
-        chance = "" if option.is_sure else f" ({round(100 * option.chance)} in 100 for {decision.budget_text})"
+        chance = "" if option.is_sure else f" ({option.times_in_hundred} in 100 for {decision.budget_text})"
         cells = [role, option.name, f"{dev_text}{chance}", f"{signed(100 * option.gain, 0)}%"]
         if test is not None:
             cells += _list_test_cells(option, test)
@@ -252,7 +253,7 @@ def _draw_judge_button(loaded: Loaded, tuned: Tuned) -> None:
     if request is None:
         return
     why = "Too many of the documents that the most promising setting returns have no judgement."
-    if st.button(f"Judge the {request.n_missing:,} missing", key="tune.judge", help=why):
+    if st.button(f"Judge {counted(request.n_missing, 'more document')}", key="tune.judge", help=why):
         set_request(request)
         st.switch_page(decoders.DATA_SCREEN)
 

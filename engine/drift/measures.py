@@ -134,6 +134,7 @@ class Drift(Tabular):
     start: the hubs at the start.
     movers: the documents that moved most, farthest first.
     ball: whether rows are kept in the unit ball.
+    reordered: number of probe queries with the same first results in another order; None without probe queries.
     """
 
     step: int
@@ -150,6 +151,7 @@ class Drift(Tabular):
     start: float | None
     movers: tuple[Mover, ...]
     ball: bool
+    reordered: int | None = None
 
     def _describe(self) -> str:
         figures = ", ".join(f"{name} {value:.3g}" for name, value in self.figures.items() if value is not None)
@@ -288,11 +290,12 @@ def drift(
     distances, common_shift = measure_movement(start.vectors, rows)
     # Equal distances are listed by row, so that the movers do not depend on the sort.
     mover_rows = np.lexsort((np.arange(len(distances)), -distances))[:MAX_MOVERS]
-    probe_measures: dict[str, Any] = dict.fromkeys(("churn", "rbo", "confidence", "hubs"))
+    probe_measures: dict[str, Any] = dict.fromkeys(("churn", "rbo", "confidence", "hubs", "reordered"))
     # Without probe queries there are no answers, and so none of the measures of them.
     if start.probes is not None:
         current_answers = answers(rows, start.probes)
         probe_measures["churn"] = float(1 - shared(start.answers, current_answers).mean())
+        probe_measures["reordered"] = int(mark_reordered(start.answers, current_answers).sum())
         probe_measures["rbo"] = float(compute_rank_overlap(start.answers, current_answers).mean())
         probe_measures["hubs"] = compute_gini(count_answers(current_answers, len(rows)))
         if start.right is not None:
@@ -353,6 +356,15 @@ def shared(then: np.ndarray, now: np.ndarray) -> np.ndarray:
     then, now: (P, k) distinct rows
     """
     return np.asarray((then[:, :, None] == now[:, None, :]).sum((1, 2)) / max(1, then.shape[1]))
+
+
+def mark_reordered(then: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """Return, for each of P queries, True if its lists then and now have the same rows in another order.
+
+    then, now: (P, k) distinct rows
+    """
+    has_same_rows = (np.sort(then, axis=1) == np.sort(now, axis=1)).all(1)
+    return np.asarray(has_same_rows & (then != now).any(1))
 
 
 def compute_jaccard(then: np.ndarray, now: np.ndarray) -> np.ndarray:

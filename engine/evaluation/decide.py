@@ -302,7 +302,8 @@ class EstimatedSettings(MeasuredSettings):
         for losses in self._estimate_extremes() if self.is_pooled else ():
             extreme_low, extreme_high = losses.find_ends(CONFIDENCE_LEVEL)
             low, high = np.minimum(low, extreme_low), np.maximum(high, extreme_high)
-        return low, high
+        # No share of a metric in [0, 1] is below 0, whatever Student's interval says.
+        return (np.maximum(low, 0.0) if METRICS[self.metric].is_judged_share else low), high
 
     def _estimate_extremes(self) -> Iterator[LossEstimate]:
         """Yield the losses if unjudged documents decide against the settings, and if they decide for them."""
@@ -518,8 +519,9 @@ class OptionEstimates(EstimatedSettings):
     def find_best_positions(self, keep: float, pinned: str | None = None) -> list[int]:
         """Find each decoder's best setting for a budget, as `list_best_options` does; the sure choice comes first.
 
-        Then come those that are surely kept, the others, and last those of which too few documents are judged, each by
-        falling gain. keep: the budget, the share of the baseline's metric to keep; pinned: as `find_choices` takes it
+        Then come those that are surely kept, by falling gain, the others, by falling chance, and last those of which
+        too few documents are judged, by falling gain. keep: the budget, the share of the baseline's metric to keep;
+        pinned: as `find_choices` takes it
         """
         chances, (sure, _) = self.find_chances(keep), self.find_choices(keep, pinned)
         best = []
@@ -534,13 +536,15 @@ class OptionEstimates(EstimatedSettings):
             nearly_best = positions[is_sure & (self.gains[positions] >= min_gain)] if is_sure.any() else positions
             options = [self.build_option(position, keep) for position in nearly_best.tolist()]
             best.append(self.position_of[find_best(options).label])
-        return sorted(
-            best,
-            key=lambda position: (
-                position != sure, chances[position] < SURE_CHANCE or self.is_left_out[position],
-                self.is_left_out[position], -self.gains[position],
-            ),
-        )  # fmt: skip
+
+        def rank(position: int) -> tuple[Any, ...]:
+            """Return the sort key: of what is not sure the likelier setting comes first, whatever it gains."""
+            is_left_out = bool(self.is_left_out[position])
+            is_unsure = not is_left_out and chances[position] < SURE_CHANCE
+            chance = chances[position] if is_unsure else 0.0
+            return position != sure, is_left_out, is_unsure, -chance, -self.gains[position]
+
+        return sorted(best, key=rank)
 
     def decide(
         self, keep: float, confirm: Iterable[Any] | None = None, *,

@@ -84,6 +84,14 @@ class Option(OneLine):
         return f"{self.name}, gain {self.gain:+.3g}, {kept}, chance {percent(self.chance)}"
 
     @property
+    def times_in_hundred(self) -> int:
+        """In how many of 100 samples of queries it is expected to keep the required share, as all texts round it.
+
+        No estimate is certain, so it is 99 at most.
+        """
+        return min(99, floor(100 * self.chance + 0.5))
+
+    @property
     def is_sure(self) -> bool:
         """True if it keeps the required share with a chance of SURE_CHANCE or more and is not left out."""
         return self.chance >= SURE_CHANCE and not self.is_left_out
@@ -213,6 +221,12 @@ class Decision(Tabular):
         """True if the sure setting or the bet would be another, were documents relevant from the next grade only."""
         after = self.next_level
         return after is not None and (_is_other(self.sure, after.sure) or _is_other(self.bet, after.bet))
+
+    @property
+    def awaits_judgements(self) -> bool:
+        """True if nothing can be chosen before more documents of the settings that were left out are judged."""
+        has_choice = self.sure is not None or self.bet is not None or self.nearest is not None
+        return not has_choice and any(not option.is_stray for option in self.left_out)
 
     @property
     def warning(self) -> str:
@@ -372,6 +386,8 @@ def _describe(decision: Decision) -> Iterator[str]:
             outcome = f"; {sure.describe_confirmation(decision.confirm_split or '')}"
         sentence = f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}{outcome}."
         yield prefix_headline(sentence, decision)
+    elif decision.awaits_judgements:
+        yield prefix_headline(f"No verdict yet on keeping {budget}: too few documents are judged.", decision)
     else:
         second_verb = "" if verb_of_setting == "is" else "is "
         sentence = f"No setting {verb_of_setting} {more} and {second_verb}sure to keep {budget}."
@@ -381,9 +397,9 @@ def _describe(decision: Decision) -> Iterator[str]:
         outcome = ""
         if bet.confirmed is not None:
             outcome = f"; {describe_outcome(bet, decision.confirm_split or '')}"
-        yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet.chance)}{outcome}."
+        yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet)}{outcome}."
     elif sure is None and (nearest := decision.nearest) is not None:
-        yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest.chance)}."
+        yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest)}."
     if decision.is_on_passages:
         yield PASSAGES_CAUTION
     if decision.cost is not None:
@@ -670,7 +686,8 @@ def _format_gain(option: Option) -> str:
     return percent(option.gain, 0 if option.gain >= 0.01 else 1)
 
 
-def _format_odds(chance: float) -> str:
+def _format_odds(option: Option) -> str:
     """Format the chance of a bet, "holds 6 times in 10"."""
-    tenths = round(10 * chance)
+    # Of the rounded hundredths, which stand beside the sentence: 45 in 100 is 5 times in 10 everywhere.
+    tenths = (option.times_in_hundred + 5) // 10
     return f"holds {counted(tenths, 'time')} in 10" if tenths else "hardly ever holds"

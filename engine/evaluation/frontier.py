@@ -18,7 +18,7 @@ from engine.display import DataFrame, OneLine, Tabular, build_rows_table
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
 from engine.evaluation.metrics import METRICS, title_of
-from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_intervals
+from engine.evaluation.statistics import RESAMPLES, SEED, estimate_mean_intervals
 from engine.params import Real
 from engine.progress import counted
 from engine.stages import methods
@@ -50,7 +50,7 @@ class FrontierPoint(OneLine):
     value: Any  # of that parameter
     x: float  # mean over the frontier's queries, or the point's time
     y: float
-    x_low: float | None  # ends of the means' 95% intervals, None for a single query and of a time
+    x_low: float | None  # ends of the means' 95% intervals, None for equal values of few queries and for a time
     x_high: float | None
     y_low: float | None
     y_high: float | None
@@ -247,7 +247,7 @@ def _compute_means_and_bands(
     # Both axes in one table, so that the bootstrap draws the same queries for both.
     measured = np.concatenate([aligned.values[metric] for metric in _list_metrics(x, y)], axis=1)
     axis_means, n_cells = measured.mean(0), len(aligned.cells)
-    interval_ends = [*bootstrap_intervals(measured, resamples, seed)]
+    interval_ends = [*estimate_mean_intervals(measured, resamples, seed)]
     if x == TIME_AXIS:
         axis_means = np.concatenate([list(map(attrgetter("latency"), aligned.cells)), axis_means])
         # A time is one number a cell and has no interval.

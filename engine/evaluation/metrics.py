@@ -159,6 +159,11 @@ class Metric:
         """The name of its count from the next grade on, among the counts of documents."""
         return "relevant_next" if self.own_count is None else f"{self.name}_next"
 
+    @property
+    def is_judged_share(self) -> bool:
+        """True if its values lie in [0, 1], as all do that judgements, aspects or answers give."""
+        return self.needs in ("qrels", "aspects", "answers")
+
     def evaluate(self, sets: RetrievedSets) -> np.ndarray:
         """Return the (B,) values of the metric in float64, NaN for queries where it is undefined.
 

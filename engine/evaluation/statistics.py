@@ -17,7 +17,7 @@ from engine.display import DataFrame, Tabular, build_rows_table
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
 from engine.evaluation.corrected_judge import JudgeUse, ModelValues, check_correlation, correct_means, pair_with_model
-from engine.evaluation.metrics import title_of
+from engine.evaluation.metrics import METRICS, title_of
 from engine.matrix import slices
 from engine.params import Whole
 from engine.progress import counted
@@ -32,6 +32,8 @@ RESAMPLES = Whole(10_000, "R", 100, 1_000_000, name="resamples", help="Number of
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same answer.")
 MIN_SIGN_PATTERNS = 100
 """Sign patterns per comparison: with fewer, no p stays small enough after Holm's correction."""
+MIN_CONSTANT_QUERIES = 30
+"""Number of queries from which on equal values have an interval, of no width: fewer say nothing of their spread."""
 MAX_TESTED_COLUMNS = 32
 """Comparisons whose sums under all sign patterns are in memory at a time."""
 IntervalEnds = tuple[float, float] | tuple[None, None]
@@ -150,6 +152,18 @@ def bootstrap_intervals(values: np.ndarray, resamples: int, seed: int) -> Sequen
     column_means = values.mean(0)
     lower_ends, upper_ends = np.minimum(lower_ends, column_means), np.maximum(upper_ends, column_means)
     return list(zip(lower_ends.tolist(), upper_ends.tolist(), strict=True))
+
+
+def estimate_mean_intervals(values: np.ndarray, resamples: int, seed: int) -> Sequence[IntervalEnds]:
+    """Return `bootstrap_intervals`, but (None, None) for equal values of fewer than MIN_CONSTANT_QUERIES queries.
+
+    Draws of equal values are equal too: "1.000 to 1.000" of four queries would claim what they cannot know.
+    """
+    intervals = bootstrap_intervals(values, resamples, seed)
+    if len(values) >= MIN_CONSTANT_QUERIES:
+        return intervals
+    is_constant = (np.ptp(values, axis=0) <= paired.TIE_TOLERANCE) if len(values) else [True] * values.shape[1]
+    return [(None, None) if constant else ends for constant, ends in zip(is_constant, intervals, strict=True)]
 
 
 def compute_sign_flip_p_values(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray:
@@ -366,8 +380,18 @@ def correct_comparisons(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
             low, high = low - growth * (row.difference - low), high + growth * (high - row.difference)
             if not has_difference:
                 low, high = min(low, 0.0), max(high, 0.0)
-        results.append(replace(row, low=low, high=high, p_holm=p_holm, comparisons=len(rows)))
+        single_ends = row.single_low, row.single_high
+        ends = [_clip_difference(row.metric, end) for end in (low, high, *single_ends)]
+        row = replace(row, low=ends[0], high=ends[1], single_low=ends[2], single_high=ends[3])
+        results.append(replace(row, p_holm=p_holm, comparisons=len(rows)))
     return tuple(results)
+
+
+def _clip_difference(metric: str, end: float | None) -> float | None:
+    """Clip the end of an interval of differences to what the metric can differ by: values in [0, 1] by 1 at most."""
+    # Widening for a correction, and Student's intervals, know no limits.
+    is_bounded = metric in METRICS and METRICS[metric].is_judged_share
+    return end if end is None or not is_bounded else min(max(end, -1.0), 1.0)
 
 
 def _count_wins(differences: np.ndarray) -> WinCounts:

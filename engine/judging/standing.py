@@ -24,7 +24,7 @@ class SystemStanding:
 
     name: str
     mean: float | None  # None while no query has a relevant document
-    low: float | None  # ends of its 95% interval, None for fewer than two such queries
+    low: float | None  # ends of its 95% interval, None where few queries all have the same value, as one has
     high: float | None
     judged_share: float  # judged@k: share of the documents returned at k that are judged
 
@@ -113,7 +113,7 @@ def compute_standing(
     # A query without a relevant document has no value of the metric, so no system's mean counts it.
     values = all_values[np.isfinite(all_values).all(1)]
     means = values.mean(0).tolist() if len(values) else [None] * len(runs)
-    intervals = statistics.bootstrap_intervals(values, resamples, seed)
+    intervals = statistics.estimate_mean_intervals(values, resamples, seed)
     systems = []
     for name, doc_ids, mean, (low, high) in zip(system_names, returned_ids, means, intervals, strict=True):
         share = _judged_share(doc_ids, judged_queries.ids, qrels)

@@ -20,6 +20,7 @@ from engine.drift.measures import (
     Measure,
     answers,
     drift,
+    mark_reordered,
     origin,
     shared,
 )
@@ -269,12 +270,12 @@ def movers(measured: Drift, space: Space, now: np.ndarray, then: np.ndarray | No
 
 @dataclass(frozen=True)
 class ChangedQuery:
-    """A probe query whose answer changed."""
+    """A probe query whose answer changed: its documents, or their order alone."""
 
     index: int  # its index among the probes
     id: str
     text: str  # empty where unknown
-    overlap: float  # the share of its first answers that both states have
+    overlap: float  # the share of its first answers that both states have; 1 where only their order changed
 
 
 @dataclass(frozen=True)
@@ -314,7 +315,7 @@ def compare_states(
 def find_changed_queries(
     start: DriftBaseline, now: np.ndarray, probes: Embeddings | None, max_queries: int = 20
 ) -> tuple[ChangedQuery, ...]:
-    """Find the queries whose first answers feedback has changed, most changed first.
+    """Find the queries whose first answers feedback has changed, most changed first; those with another order last.
 
     start: the documents before feedback; now: (n, d) their present vectors; probes: the queries whose answers are
     followed, None for none; max_queries: number of queries at most
@@ -322,12 +323,13 @@ def find_changed_queries(
     if probes is None or start.probes is None:
         return ()
     # For each query the share of its ten first answers before feedback that are still among the ten first.
-    overlap = shared(start.answers, answers(now.astype(np.float64), start.probes))
-    # The smallest share first, ties in the order of the queries.
-    most_changed_first = np.lexsort((np.arange(len(overlap)), overlap))
+    answers_now = answers(now.astype(np.float64), start.probes)
+    overlap, is_reordered = shared(start.answers, answers_now), mark_reordered(start.answers, answers_now)
+    # The smallest share first, then those in another order, ties in the order of the queries.
+    most_changed_first = np.lexsort((np.arange(len(overlap)), ~is_reordered, overlap))
     texts, changed = probes.texts or ("",) * len(probes), []
     for index in most_changed_first[:max_queries].tolist():
-        if overlap[index] < 1:
+        if overlap[index] < 1 or is_reordered[index]:
             query_id, text = replace_surrogates(probes.ids[index]), replace_surrogates(texts[index])
             changed.append(ChangedQuery(index, query_id, text, float(overlap[index])))
     return tuple(changed)
@@ -445,7 +447,12 @@ def conclusions(measured: Drift, n_probes: int | None = None) -> tuple[str, ...]
     sentences = [_describe_movement(measured)]
     if measured.churn is not None:
         probes = "the probe queries" if n_probes is None else counted(n_probes, "query", "queries")
-        sentences.append(f"{percent(measured.churn, 1)} of the top {DEPTH} changed, on average over {probes}.")
+        changed_text = f"{percent(measured.churn, 1)} of the top {DEPTH} changed, on average over {probes}."
+        # A vote that swaps two results replaces none, and must not read as if it had done nothing.
+        if measured.reordered and measured.churn == 0:
+            reordered_text = counted(measured.reordered, "query", "queries")
+            changed_text = f"The top {DEPTH} of {probes}: same documents, order changed on {reordered_text}."
+        sentences.append(changed_text)
     if measured.alarm and measured.start is not None and measured.hubs is not None:
         gini = f"Gini {decimal(measured.start)} → {decimal(measured.hubs)}"
         sentences.append(f"Hub alarm: a few documents crowd the results ({gini}).")

@@ -445,7 +445,7 @@ def test_a_confirmed_choice_keeps_the_colour_of_its_squares_and_its_sign_has_it_
         "light": "#ff0000",
         "dark": "#ff0000",
     }
-    budget = {"sentences": [], "choices": [0, 0], "chances": [0.99, 0.5], "sureShares": ["at least 95%"] * 2}
+    budget = {"sentences": [], "choices": [0, 0], "chances": [99, 50], "sureShares": ["at least 95%"] * 2}
     answer = {"text": "Confirmed on test", "help": ""}
     data = {"part": "choices", "budget": 90, "low": 90, "step": 5, "budgets": [budget], "options": [option]}
     data |= {"metric": "Recall", "denial": "", "origin": " on dev", "dark": False}
@@ -465,6 +465,24 @@ def test_a_confirmed_choice_keeps_the_colour_of_its_squares_and_its_sign_has_it_
     squares, signs, names = run_js(expression, data)
     assert squares[0] == "rgb(255, 0, 0)" and squares[1] != squares[0], "grey is what the other split denies"
     assert signs == ["rgb(255, 0, 0)"] * 2 and names == ["◆ A"] * 2
+
+
+def test_a_chance_below_its_estimate_says_why(run_js):
+    """ "100.9% of Top-k's Recall" beside "42 in 100 to keep 100%" reads as a contradiction."""
+    option = {"label": "a", "sign": "◆", "name": "A", "facts": "", "interval": "", "light": "#f00", "dark": "#f00"}
+    data = {"part": "choices", "budget": 100, "low": 100, "step": 5, "metric": "Recall", "denial": "", "origin": ""}
+    data |= {"dark": False, "options": [option | {"kept": 1.009}, option | {"kept": 0.99}]}
+    expression = """(() => {
+        const view = mount(document.body);
+        view.update({ data: given });
+        return [...view.root.querySelectorAll('.chance')].map(node => node.textContent);
+    })()"""
+    for chances, options, has_reason in (((42, 60), (0, 0), (True, False)), ((42, 42), (0, 1), (True, False))):
+        budget = {"sentences": [], "choices": options, "chances": chances, "sureShares": ["at least 98%"] * 2}
+        texts = run_js(expression, data | {"budgets": [budget]})
+        expected = [f"chance to keep 100% of Recall: {chance} in 100" for chance in chances]
+        reason = ", lowered as the best of many looks better than it is"
+        assert texts[-2:] == [text + reason * said for text, said in zip(expected, has_reason, strict=True)]
 
 
 def test_a_window_is_widened_for_a_budget_and_its_choices_and_else_stays(run_js):

@@ -172,7 +172,8 @@ def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(page, ser
         assert len(choices) == len(page.evaluate(LOOKS)["rings"]) > 0
         for (role, name, n_squares, chance), label in zip(choices, page.evaluate(LOOKS)["labels"], strict=True):
             assert name.split(" ", 1)[1] in " ".join(sentences) and f"{role.lower()}: {name.split(' ', 1)[1]}" == label
-            assert chance == f"chance to keep {share:g}% of Recall: {n_squares} in 100"
+            reason = ", lowered as the best of many looks better than it is" if n_squares < 50 else ""
+            assert chance.removesuffix(reason) == f"chance to keep {share:g}% of Recall: {n_squares} in 100"
             assert (n_squares >= 95) == (role == "Sure")
     assert 80 < share < 95 and len(sent) == n_sent_before, "the line follows, the server hears nothing"
     dragged_verdict, dragged_looks = read_verdict(page), page.evaluate(LOOKS)

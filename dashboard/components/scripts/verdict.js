@@ -139,7 +139,7 @@ class Verdict {
     });
   }
 
-  fill({ card, role, title, name, facts, squares, chance, outcome }, option, share, sureShare, value, confirmation) {
+  fill({ card, role, title, name, facts, squares, chance, outcome }, option, n, sureShare, value, confirmation) {
     card.hidden = !option;
     if (!option) return;
     card.dataset.label = option.label;
@@ -151,14 +151,15 @@ class Verdict {
     name.prepend(make(document.createDocumentFragment(), "i", "sign", { text: option.sign }));
     facts.textContent = `${option.facts}, ${sureShare}`;
     facts.title = option.interval;
-    const n = Math.min(N_SQUARES - 1, Math.round(N_SQUARES * share));
     squares.style.setProperty("--filled", n);
     squares.childNodes.forEach((square, i) => square.classList.toggle("kept", i < n));
     // An interval and a chance of the same percentage must not read as two claims on one number.
     // Once other queries were asked, the squares are still those of the queries that chose.
     const origin = confirmation ? this.component.data.origin : "";
     card.classList.toggle("refuted", Boolean(confirmation?.isDenied));
-    chance.textContent = `chance${origin} to keep ${Number(value.toFixed(1))}% of ${this.component.data.metric}: ${n} in ${N_SQUARES}`;
+    // "100.9% of Top-k's Recall" beside "42 in 100 to keep 100%" reads as a contradiction without its reason.
+    const why = 100 * option.kept >= value && n < N_SQUARES / 2 ? ", lowered as the best of many looks better than it is" : "";
+    chance.textContent = `chance${origin} to keep ${Number(value.toFixed(1))}% of ${this.component.data.metric}: ${n} in ${N_SQUARES}${why}`;
     outcome.classList.toggle("refuted", Boolean(confirmation?.isDenied));
     outcome.hidden = !confirmation;
     outcome.textContent = confirmation?.text ?? "";

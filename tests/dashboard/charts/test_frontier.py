@@ -34,6 +34,7 @@ from dashboard.charts.frontier import (
     list_budgets,
     name_denied_role,
     plot_frontier,
+    plot_named_budget,
     widen,
 )
 from dashboard.charts.frontier_layout import (
@@ -280,6 +281,14 @@ def test_legend_names_the_marks_that_a_chart_has(found, estimated_chart):
     assert describe_marks(estimated_chart) == [width, strip, step, shade]
     assert describe_marks(replace(estimated_chart, share=1.05, has_envelope=False)) == [width, shade], "no choice"
     assert describe_marks(FrontierChart(frontier=found, dark=False)) == [step]
+
+
+def test_legend_and_budget_have_the_budgets_own_digits(estimated_chart):
+    """At 92.5 and 96.5 the legend once read 92% and 96%, beside a handle with the true share."""
+    chart = replace(estimated_chart, share=0.925)
+    assert list_marks(chart)[0].words == "likelier to keep 92.5%"
+    names = [each.text for each in plot_named_budget(chart).layout.annotations if "keep ≥" in (each.text or "")]
+    assert names == ["keep ≥ 92.5% of Top-k's Recall"]
 
 
 @pytest.mark.parametrize("is_dark", [False, True])

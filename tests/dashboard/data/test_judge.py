@@ -1,6 +1,7 @@
 """The Judge view: every grade is kept as it is given, tells what it can, and leaves as a judged corpus."""
 
 import io
+import re
 import shlex
 import zipfile
 from dataclasses import replace
@@ -130,12 +131,12 @@ def test_what_is_known_grows_and_leaves_as_a_judged_corpus(animals):
     judged = log_of(animals).read()
     app = pages.press(app, "judge.use")
     (source,) = {source for source, _ in corpora.list_loads() if source.qrels != "qrels"}
-    assert source == replace(animals, qrels=source.qrels)
+    assert source == replace(animals, qrels=source.qrels), "whatever counts as relevant or as judged"
     dataset = pages.load(source).dataset
     app = pages.run(app)
     assert "In use, relevant from “Relevant”: " in app.success[0].value
     assert "judge.use" not in pages.keys(app), "no other view has to be opened"
-    assert app.session_state["source"] == replace(source, relevant=2)
+    assert app.session_state["source"] == replace(source, relevant=2, judgements="pooled")
     assert shlex.split(app.code[-1].value)[:8] == [
         *("frontier", "tune", "--select", "all", "--corpus", animals.path, "--column", "id=id")
     ]
@@ -148,6 +149,28 @@ def test_what_is_known_grows_and_leaves_as_a_judged_corpus(animals):
         assert {"queries.jsonl"} < set(held.namelist())
         readme = held.read("README.txt").decode()
     assert "counts as relevant from grade 2 (relevant)" in readme and "--relevant-from 2" in readme
+    assert "--judgements pooled" in readme, "whatever grades were given"
+
+
+def test_few_grades_above_0_give_no_verdict_and_say_how_many_more_documents_to_judge(animals):
+    """Without a grade of 0 these judgements once counted as complete, and MMR's Recall as 1.000 (1.00 to 1.00)."""
+    app = asked(animals)
+    for _ in range(6):
+        app = pages.press(app, "judge.grade.2")
+    table, texts = pages.first_table(app, "Recall@5"), pages.texts(app)
+    assert (table["Judged"] != "100%").all() and "No verdict yet on keeping 95% of Top-k's Recall@5" in texts
+    n_pairs = int(re.search(r"6 of (\d+) documents", app.get("progress")[0].proto.text).group(1))
+    assert f"Judge {n_pairs - 6} more documents of these decoders for a verdict." in texts
+    assert "is a bet that" not in texts and "be sure to keep" not in texts
+    (use,) = [button for button in app.button if button.key == "judge.use"]
+    assert use.proto.type == "secondary", "judging goes on"
+    constant = table["Recall@5"] == 1
+    assert constant.any() and (table["95% CI"][constant] == "too few").all()
+    app = pages.press(app, "judge.use")
+    pages.load(next(source for source, _ in corpora.list_loads() if source.qrels != "qrels"))
+    source = pages.run(app).session_state["source"]
+    splits = corpora.get_loaded(corpora.get_loading_job(source), source).dataset.qrels
+    assert splits and all(qrels.is_pooled for qrels in splits.values())
 
 
 def test_grade_given_after_an_undo_replaces_the_standing(animals):
@@ -213,6 +236,7 @@ def test_the_level_goes_along_with_the_judgements_that_are_used(animals):
     (source,) = {source for source, _ in corpora.list_loads() if source.qrels != "qrels"}
     pages.load(source)
     app = pages.run(app)
+    source = replace(source, judgements="pooled")
     assert app.session_state["source"] == source and "relevant-from" not in app.code[-1].value
     app = pages.pick(app, "Relevant from", 3)
     assert app.session_state["source"] == replace(source, relevant=3), "the corpus in use follows"

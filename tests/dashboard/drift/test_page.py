@@ -20,6 +20,7 @@ from dashboard.widgets.map import _MAPS
 from engine import orag
 from engine.drift.history import moments
 from engine.simulation.simulate import simulate
+from engine.views.names import name_document
 from support import pages
 from support.live_feedback import add
 from support.patience import patient
@@ -254,7 +255,7 @@ def test_movers_are_what_moved_and_queries_what_changed():
         engine.select("top_k", vectors, judged.vectors, k=10).index.numpy()
         for vectors in (session.origin.copy(), session.vectors.copy())
     ]
-    changed = {text for text, a, b in zip(judged.texts, *answers, strict=True) if set(a) != set(b)}
+    changed = {text for text, a, b in zip(judged.texts, *answers, strict=True) if list(a) != list(b)}
     assert changed and set(pages.column(app, "Query")) == changed
 
 
@@ -319,6 +320,21 @@ def test_the_first_vote_is_given_on_the_page_and_moves_its_document_on_the_map_b
     assert drift_map.find_queries(made, 0, [row]) == {row: []}, "before the vote nothing had moved it"
     app = pages.press(app, "ballot.down.1")
     assert not live.session(loaded).effective_events, "a second click takes it back"
+
+
+def test_votes_that_swap_two_results_number_them_by_their_present_ranks():
+    app = drift(looking=OWN_FEEDBACK)
+    for button in ("ballot.down.1", "ballot.up.2"):
+        app = pages.finish_jobs(pages.press(app, button), "drift.history")
+    loaded = pages.load()
+    question, answers = loaded.dataset.judged("dev").only(loaded.dataset.judged("dev").ids[:1]), []
+    for each in (loaded, live.adapt_corpus(loaded)):
+        answers.append(engine.decode(engine.Decoder(engine.make("top_k")), each.space, question, 10).index[0].tolist())
+    before, now = answers
+    assert before[:2] == now[1::-1], "the votes swap the first two"
+    names = [name_document(loaded.space.corpus, row) for row in before[:2]]
+    ballot = [each.value for each in app.text if any(each.value.endswith(name) for name in names)]
+    assert [text.split("  ")[0] for text in ballot] == ["2 (was 1)", "1 (was 2)"]
 
 
 @pytest.mark.parametrize("count", [1, 30])

@@ -104,14 +104,14 @@ def test_a_card_s_headline_leaves_out_names_of_settings(keep, headline):
 
 
 @pytest.mark.parametrize("role", ["sure", "bet"])
-def test_choice_that_another_split_denies_has_no_primary_button(estimates, role):
+def test_choice_that_is_a_bet_or_that_another_split_denies_has_no_primary_button(estimates, role):
     plain = estimates.decide(0.9)
     option, others = plain.sure, {"sure": None, "bet": None}
     kinds = [
         verdict.choose_button_kind(replace(plain, **others | {role: replace(option, confirmed=confirmed)}), True)
         for confirmed in (None, True, False)
     ]
-    assert kinds == ["primary", "primary", "secondary"]
+    assert kinds == (["primary", "primary", "secondary"] if role == "sure" else ["secondary"] * 3)
     assert verdict.choose_button_kind(plain, False) == "secondary"
 
 

@@ -114,11 +114,23 @@ def test_sentences_say_gain_certainty_and_origin():
     assert decision.sure.name == "VRSD" and decision.bet.name.startswith("Max-sum")
     first, second, third, last = decision.sentences
     assert first == "You can be 24% more diverse and be sure to keep 95% of Top-k's Recall@10: VRSD."
-    tenths = round(10 * decision.bet.chance)
+    tenths = round(decision.bet.times_in_hundred / 10)
     assert second == f"Going for 36%, {decision.bet.name}, is a bet that holds {tenths} times in 10."
     assert third == "Chosen on 200 queries of test." and last == UNJUDGED_TEXT
     # A metric that needs no judgements is not touched by those that are missing.
     assert UNJUDGED_TEXT not in decide(points, metric="ilad", objective="recall").sentences
+
+
+@pytest.mark.parametrize(("chance", "hundredths", "words"), [
+    (0.4498, 45, "holds 5 times in 10"), (0.4502, 45, "holds 5 times in 10"), (0.4449, 44, "holds 4 times in 10"),
+    (0.445, 45, "holds 5 times in 10"), (0.0449, 4, "hardly ever holds"), (0.9999, 99, "holds 10 times in 10"),
+])  # fmt: skip
+def test_chance_is_rounded_once_for_squares_and_words(chance, hundredths, words):
+    """45 squares beside "4 times in 10" on one page, and beside "5 times in 10" on another, were one chance."""
+    decision = decide([BASE, cell("vrsd", make_values(0.3, 0.04, 0.4))])
+    bet = replace(decision.bet, chance=chance)
+    assert bet.times_in_hundred == hundredths
+    assert replace(decision, bet=bet).sentences[1].endswith(f"is a bet that {words}.")
 
 
 def test_nothing_sure_names_the_bet_or_the_nearest():
@@ -403,6 +415,15 @@ def test_of_sure_settings_that_gain_alike_the_safest_is_taken(settings, expected
     assert describe_tie(decision) == (told if expected == "max_sum" else "")
 
 
+def test_best_settings_that_are_not_sure_are_listed_by_their_chances():
+    """One that keeps the budget 15 times in 100 once stood above one that does 86 times, as it gains more."""
+    points = [BASE, cell("vrsd", make_values(0.5, 0.1, 0.4)), cell("max_sum", make_values(0.2, 0.03, 0.3))]
+    estimates = estimate_options(points)
+    unlikely, likely = (estimates.build_option(position, 0.95) for position in (0, 1))
+    assert unlikely.gain > likely.gain and unlikely.chance < likely.chance < SURE_CHANCE
+    assert estimates.find_best_positions(0.95) == [1, 0]
+
+
 def test_choices_of_any_budget_equal_decide_and_brute_force():
     points = [BASE, *make_weights(), cell("vrsd", make_values(0.3, -0.02, 0.6, seed=5))]
     estimates, seen = estimate_options(points), set()
@@ -420,7 +441,8 @@ def test_choices_of_any_budget_equal_decide_and_brute_force():
         assert [estimates.aligned.cells[1 + position].label for position in estimates.find_best_positions(keep)] == [
             option.label
             for option in sorted(
-                list_best_options(decision.options), key=lambda o: (o.label != expected[0], not o.is_sure, -o.gain)
+                list_best_options(decision.options),
+                key=lambda o: (o.label != expected[0], not o.is_sure, 0 if o.is_sure else -o.chance, -o.gain),
             )
         ]
         chosen = [None if position is None else labels[position] for position in estimates.find_choices(keep)]

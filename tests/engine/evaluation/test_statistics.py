@@ -24,9 +24,11 @@ from engine.evaluation.paired import (
 )
 from engine.evaluation.statistics import (
     WinCounts,
+    bootstrap_intervals,
     compare,
     correct_holm,
     describe_comparison,
+    estimate_mean_intervals,
     estimate_queries_needed,
     resolve_baseline,
     summarize_comparisons,
@@ -133,6 +135,31 @@ def test_an_interval_holds_the_mean_and_stays_among_the_values(a, seed):
     low, high = interval(a, resamples=200, seed=seed)
     assert low <= np.mean(a) <= high
     assert min(a) - 1e-9 <= low and high <= max(a) + 1e-9
+
+
+def test_equal_values_of_few_queries_have_no_interval():
+    """All of four queries at 1.000 read as "95% CI 1.000 to 1.000"."""
+    values = np.ones((4, 2))
+    values[:, 1] = 0.1, 0.2, 0.3, 0.4
+    constant, varied = estimate_mean_intervals(values, 200, 0)
+    assert constant == (None, None) and varied == bootstrap_intervals(values, 200, 0)[1]
+    assert estimate_mean_intervals(np.ones((30, 1)), 200, 0) == [(1.0, 1.0)]
+    assert estimate_mean_intervals(np.ones((0, 1)), 200, 0) == [(None, None)]
+    ones = {"recall": np.ones(4), "ilad": np.linspace(0.1, 0.4, 4)}
+    (point,) = frontier.frontier([cell("top_k", ones)]).points
+    assert point.y_low is None and point.x_low is not None
+
+
+def test_intervals_of_differences_end_where_the_metric_does():
+    base = cell("top_k", {"recall": [1.0, 1.0, 1.0, 0.5], "ilad": [0.1, 0.2, 0.3, 0.4]})
+    others = [
+        cell("mmr", {"recall": [0.0, 0.5, 0.0, 1.0], "ilad": [3.0, 0.2, -3.0, 0.4]}, relevance_weight=weight / 20)
+        for weight in range(20)
+    ]
+    rows = compare([base, *others], "recall", base)
+    assert all(row.low >= -1 and row.high <= 1 and row.single_low >= -1 and row.single_high <= 1 for row in rows)
+    assert any(row.low == -1 for row in rows), "the corrected interval would go beyond"
+    assert min(row.low for row in compare([base, *others], "ilad", base)) < -1, "ILAD is no share"
 
 
 def test_bootstrap_resamples_pairs_jointly():

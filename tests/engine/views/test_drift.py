@@ -5,11 +5,12 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 
 import engine
 from engine import orag
 from engine.drift.history import beginning, history, moments, standing
-from engine.drift.measures import MEASURES, drift
+from engine.drift.measures import MEASURES, drift, origin
 from engine.drift.round_metrics import adapted
 from engine.simulation.simulate import Plan, simulate
 from engine.views import drift as views
@@ -98,7 +99,9 @@ def test_two_states_compared(found):
     decoder = engine.Decoder(engine.make("top_k"))
     lists = [engine.decode(decoder, adapted(space, v), probes, 10).index for v in (one, other)]
     kept = [len(set(a.tolist()) & set(b.tolist())) / 10 for a, b in zip(*lists, strict=True)]
-    assert [q.overlap for q in shown.queries] == sorted(k for k in kept if k < 1)[:20]
+    is_changed = [a.tolist() != b.tolist() for a, b in zip(*lists, strict=True)]
+    changed = [share for share, differs in zip(kept, is_changed, strict=True) if differs]
+    assert [q.overlap for q in shown.queries] == sorted(changed)[:20]
     assert all(kept[q.index] == q.overlap and probes.ids[q.index] == q.id for q in shown.queries)
     assert views.compare_states(space, one, one, probes).same
 
@@ -228,6 +231,21 @@ def test_conclusions_are_computed(found):
     long[:3] = 3 * unit(probes.vectors.numpy().mean(0))
     told = views.conclusions(drift(beginning(found.begun, probes), long, ball=False))
     assert "a few documents crowd the results" in told[-2] and "has length 3.00" in told[-1]
+
+
+def test_two_swapped_results_are_told_though_no_result_was_replaced():
+    """A vote that makes the second result the first one once read "0.0% changed" and "No results changed"."""
+    documents = np.eye(12)[:, :11] + 0.01
+    documents[:2, 0] = 1.0, 0.9
+    probes = engine.Embeddings(("q", "other"), torch.eye(11)[[0, 5]].float(), texts=("a question", "another"))
+    start, swapped = origin(documents, probes), documents.copy()
+    swapped[:2, 0] = 0.9, 1.0
+    measured = drift(start, swapped)
+    assert measured.churn == 0 and measured.reordered == 1
+    assert views.conclusions(measured, 2)[1] == "The top 10 of 2 queries: same documents, order changed on 1 query."
+    (changed,) = views.find_changed_queries(start, swapped, probes)
+    assert (changed.id, changed.overlap) == ("q", 1.0)
+    assert drift(start, documents).reordered == 0 and not views.find_changed_queries(start, documents, probes)
 
 
 def test_a_common_shift_is_told_apart_from_the_conclusions(found):
