@@ -61,7 +61,7 @@ export class LiveFrontier {
     // What lies outside of the window is cut at the plot's edges.
     const plot = make(this.svg, "svg", "plot", { x: MARGIN.left, y: MARGIN.top, width: across, height: up });
     const { envelope } = this.data;
-    if (envelope) make(plot, "path", "envelope", { d: this.trace(envelope) });
+    if (envelope) make(plot, "path", "envelope", { d: this.trace(envelope, (x, y) => `V${y}H${x}`) }); // in steps, as on Trade-off
     this.drawn = this.data.series.flatMap((series) => this.drawSeries(plot, series));
     this.dots = Object.fromEntries(Object.entries(this.data.dots).map(([key, dot]) => [key, this.makeDot(plot, dot)]));
     // The lines are new, so their widths are computed again.
@@ -86,9 +86,9 @@ export class LiveFrontier {
     make(this.svg, "text", "title", { transform: `translate(14 ${top}) rotate(-90)`, "text-anchor": "end", text: `${titles[1]} →` });
   }
 
-  trace({ x, y }) {
-    const { xaxis, yaxis } = this.frame;
-    return x.map((value, i) => `${i ? "L" : "M"}${xaxis.d2p(value).toFixed(1)},${yaxis.d2p(y[i]).toFixed(1)}`).join("");
+  trace({ x, y }, draw = (right, up) => `L${right},${up}`) {
+    const { xaxis, yaxis } = this.frame, [across, up] = [x.map((value) => xaxis.d2p(value).toFixed(1)), y.map((value) => yaxis.d2p(value).toFixed(1))];
+    return across.map((pixels, i) => (i ? draw(pixels, up[i]) : `M${pixels},${up[i]}`)).join("");
   }
 
   // Return what BudgetLevel widens and fades: nodes with the facts from which it computes chances.

@@ -550,7 +550,10 @@ class Tiles {
     for (const tile of this.tiles) {
       const found = tile.sliders[0]?.known;
       const style = `--light:${tile.given.light};--dark:${tile.given.dark}`;
-      if (found) make(this.front, "path", "line", { style, d: found.pieces.filter((p) => p.set.diversity !== null).map((p, i) => `${i ? "L" : "M"}${this.spot(p.set).map((v) => v.toFixed(1))}`).join("") });
+      const spots = (found?.pieces ?? []).filter((piece) => piece.set.diversity !== null).map((piece) => this.spot(piece.set).map((pixels) => pixels.toFixed(1)));
+      // No set finds part of a document, so that a line between two counts would say what is not.
+      const draw = ([x, y], i) => (!i ? `M${x} ${y}` : byRecall ? `H${x}V${y}` : `L${x} ${y}`);
+      if (found) make(this.front, "path", "line", { style, d: spots.map(draw).join("") });
       tile.mark = make(this.front, "text", "mark", { style, text: tile.given.sign });
     }
     this.dots();

@@ -141,5 +141,8 @@ def test_twenty_queries_of_four_decoders_are_under_two_megabytes(demo):
 
 
 def test_the_page_of_the_readme_runs_these_scripts():
-    """After a change to one: `frontier share --live assets/live.html`."""
-    assert bundle_scripts(LIVE_SCRIPT) in (ROOT / "assets" / "live.html").read_text(encoding="utf-8")
+    """After a change to one: the README's command with `--live assets/live.html`."""
+    page, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("assets/live.html", "README.md"))
+    assert bundle_scripts(LIVE_SCRIPT) in page
+    size = re.search(r"^# the demo: (\d+ queries × \d+ decoders), (.*) MB$", readme, re.MULTILINE)
+    assert f"{size[1]}, k = 10" in page and float(size[2]) == round(len(page.encode()) / 1e6, 1)
