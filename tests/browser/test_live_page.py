@@ -1,6 +1,7 @@
 """A live page opened from a file, without a network: λ, the budget and the wall are moved, by pointer and by keys."""
 
 import json
+import re
 
 import pytest
 
