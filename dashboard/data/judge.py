@@ -376,7 +376,9 @@ def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: J
     # A query is begun once one of its pairs is judged.
     n_begun = len({query for query, _ in set(pool.pairs) - set(remaining)})
     n_queries = len({query for query, _ in pool.pairs})
-    progress_text = f"{n_done:,} of {len(pool.pairs):,} documents judged · {n_begun:,} of {n_queries:,} queries begun"
+    # A document that two queries return is judged for each.
+    queries_text = counted(n_queries, "query", "queries")
+    progress_text = f"{n_done:,} of {len(pool.pairs):,} documents judged for {queries_text}, {n_begun:,} begun"
     progress_text += f" · {pool.n_known:,} graded in the corpus's files" if pool.n_known else ""
     st.progress(n_done / max(1, len(pool.pairs)), progress_text)
     if not remaining:

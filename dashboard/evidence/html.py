@@ -11,13 +11,13 @@ from engine.evaluation.metrics import write_metric_titles
 from engine.evidence.claim import PAPERS
 from engine.evidence.run import JudgedClaim, Report, list_reports, parse_report
 from engine.views.evidence import (
-    CLAIMED_NOTE,
     COLOURS,
     INTERVAL_NOTE,
     OUTLINED_VERDICTS,
     ROUND_VERDICTS,
     advise,
     command,
+    describe_marks,
     describe_signs,
     facts,
     figures,
@@ -114,8 +114,8 @@ def _format_claim(row: JudgedClaim, has_library: bool) -> str:
     )
     for position, figure in enumerate(charts):
         contents.append(format_chart(figure, has_library and position == 0))
-    if effects and row.claim.claimed_values:
-        contents.append(f'<p class="note">{CLAIMED_NOTE}</p>')
+    if effects and (marks_text := describe_marks(row)):
+        contents.append(f'<p class="note">{marks_text}</p>')
     for fact_name, fact_text in facts(row):
         contents.append(f"<p><strong>{escape_html(fact_name)}</strong>: {escape_html(fact_text)}</p>")
     if repeat_command := command(row):

@@ -13,13 +13,13 @@ from engine.evaluation.metrics import write_metric_titles
 from engine.evidence.claim import PAPERS
 from engine.evidence.run import JudgedClaim, Report, list_reports
 from engine.views.evidence import (
-    CLAIMED_NOTE,
     COLOURS,
     INTERVAL_NOTE,
     OUTLINED_VERDICTS,
     ROUND_VERDICTS,
     advise,
     command,
+    describe_marks,
     describe_signs,
     facts,
     figures,
@@ -140,8 +140,8 @@ def _draw_details(row: JudgedClaim, section: str) -> None:
                     plot(figure, f"evidence.curves.{name}-{position}", file=file_name, label=row.claim.sentence)
             effects_chart = plot_effects(effects, is_dark(), row.claim.find_claimed_values)
             plot(effects_chart, f"evidence.chart.{name}", file=row.claim.id, label=row.claim.sentence)
-            if row.claim.claimed_values:
-                st.caption(CLAIMED_NOTE)
+            if marks_text := describe_marks(row):
+                st.caption(marks_text)
         else:
             st.text(write_metric_titles(row.ruling.why))
     with text_column:

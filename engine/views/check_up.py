@@ -23,7 +23,8 @@ def headline(
     sample_text = "" if n_checked == n_asked else f" (a random sample of {n_asked:,})"
     top_text = f"the top {checked.rows.shape[1]}"
     if not checked.n_redundant:
-        return f"None of {query_text}{sample_text} has near-duplicates in {top_text}."
+        limit_text = f"cosine ≥ {checked.threshold:g}"
+        return f"None of {query_text}{sample_text} has near-duplicates ({limit_text}) in {top_text}."
     worst_query = checked.order[0]
     worst_text = "this query" if is_worst_open else shorten(texts[worst_query], MAX_QUERY_LENGTH)
     return (

@@ -187,6 +187,16 @@ INTERVAL_NOTE = (
 
 CLAIMED_NOTE = "● measured here, with its 95% CI · ◇ in the paper, on its own data and encoder"
 """Legend of a chart that has the paper's numbers too."""
+UNNUMBERED_NOTE = "● measured here, with its 95% CI · the paper prints no number, so none is drawn beside it"
+"""Legend of a chart of a claim for which the paper prints no number."""
+
+
+def describe_marks(row: JudgedClaim) -> str:
+    """Return the legend of a judged claim's chart: its numbers, and the paper's; "" without intervals or either."""
+    if row.claim.claimed_values:
+        return CLAIMED_NOTE
+    has_intervals = any(effect.low is not None for effect in row.ruling.effects)
+    return UNNUMBERED_NOTE if has_intervals and not row.claim.effect else ""
 
 
 def figures(effects: Sequence[Effect]) -> list[dict[str, str]]:

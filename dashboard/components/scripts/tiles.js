@@ -18,6 +18,9 @@ const STEPS_WITHIN_MS = 10000; // after which a query that was stepped to is no 
 const steps = { shown: null, target: null, at: 0, count: 0, isTold: true, forget: () => {} };
 const STEPS = { j: 1, k: -1 };
 
+// From which cosine on two documents of a set are near-duplicates, without the zeros of a rounder limit.
+const limitOf = (set) => `cosine ≥ ${number(set.answers.packed.duplicate, 4).replace(/0{1,2}$/, "")}`;
+
 // Aim at the query beside the one that is shown or on its way.
 function aim(way) {
   if (performance.now() > steps.at + STEPS_WITHIN_MS) steps.target = null;
@@ -270,7 +273,7 @@ class Tile {
     this.thumb.hidden = !set.pairs;
     Object.assign(this.thumb, { width: k, height: k });
     thumbnail(this.thumb, set, k);
-    this.thumb.ariaLabel = this.thumb.title = unmeasured || `${set.duplicates} of ${set.pairs} pairs are near-duplicates (cosine ≥ ${number(set.answers.packed.duplicate, 4).replace(/0{1,2}$/, "")})`;
+    this.thumb.ariaLabel = this.thumb.title = unmeasured || `${set.duplicates} of ${set.pairs} pairs are near-duplicates (${limitOf(set)})`;
     const summary = `${judged ? `${set.found} of ${judged} relevant, ` : ""}diversity ${number(set.diversity, 2)}, relevance ${number(set.relevance, 2)}`;
     for (const slider of this.sliders) slider.input.setAttribute("aria-valuetext", `${setting(slider.value)}: ${summary}`);
     return true;
@@ -450,7 +453,7 @@ class Tiles {
     if (!set) return;
     const { floor } = this.data, off = set.ids.length - set.onTopic(floor), offTopic = off ? `, ${off} of ${set.ids.length} off-topic` : "";
     // "0 → 0" would say nothing.
-    const pairs = base.duplicates || set.duplicates ? `${counted(base.duplicates, "near-duplicate pair")} → ${set.duplicates}` : "No near-duplicate pairs";
+    const pairs = base.duplicates || set.duplicates ? `${counted(base.duplicates, "near-duplicate pair")} → ${set.duplicates}` : `No near-duplicate pairs (${limitOf(set)})`;
     const lead = make(this.said, "b", "", {
       text: touched.given.baseline ? `${counted(set.duplicates, "near-duplicate pair")} in ${touched.title}` : `${pairs}${offTopic}`,
     });

@@ -170,10 +170,12 @@ def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 def judge_n4(measured: Measurement) -> Ruling:
     """Judge N4: NNN finds the exact set of relevant documents for more queries than dense retrieval.
 
-    The effect is the difference in points, of 100 queries. measured: set → "gains", by query 1 where NNN alone finds
+    The effect is the difference of 100 queries. measured: set → "gains", by query 1 where NNN alone finds
     the relevant documents exactly, −1 where dense retrieval alone does, else 0.
     """
-    gains = {f"{name}: points of queries": np.multiply(POINTS, of_set["gains"]) for name, of_set in measured.items()}
+    gains = {}
+    for name, of_set in measured.items():
+        gains[f"{name}: of 100 queries, exact sets NNN less dense"] = np.multiply(POINTS, of_set["gains"])
     return rules.difference(gains, margin=0.5)
 
 

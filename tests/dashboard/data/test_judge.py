@@ -159,7 +159,7 @@ def test_few_grades_above_0_give_no_verdict_and_say_how_many_more_documents_to_j
         app = pages.press(app, "judge.grade.2")
     table, texts = pages.first_table(app, "Recall@5"), pages.texts(app)
     assert (table["Judged"] != "100%").all() and "No verdict yet on keeping 95% of Top-k's Recall@5" in texts
-    n_pairs = int(re.search(r"6 of (\d+) documents", app.get("progress")[0].proto.text).group(1))
+    n_pairs = int(re.search(r"6 of (\d+) documents judged for 4 queries, \d begun", progress_of(app)).group(1))
     assert f"Judge {n_pairs - 6} more documents of these decoders for a verdict." in texts
     assert "is a bet that" not in texts and "be sure to keep" not in texts
     (use,) = [button for button in app.button if button.key == "judge.use"]

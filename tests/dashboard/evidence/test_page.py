@@ -57,5 +57,12 @@ def test_a_square_opens_its_claim_below_the_wall():
     assert [code.value for code in app.code] == ["frontier reproduce N6 --data FOLDER"]
     assert any("NNN without training beats dense retrieval on ToolLens" in text.value for text in app.markdown)
     assert any("◇ in the paper" in caption.value for caption in app.caption)
+    # N4's sentence has no number: that is said, and what its figures count.
+    app.session_state["evidence.chosen"] = "N4"
+    run(app)
+    assert any("the paper prints no number" in caption.value for caption in app.caption)
+    assert "◇ in the paper" not in " ".join(caption.value for caption in app.caption)
+    told = " ".join(text.value for text in app.text)
+    assert "of 100 queries, exact sets NNN less dense" in told and "points of queries" not in told
     app.session_state["evidence.chosen"] = "of another report"
     assert not run(app).exception and not app.code

@@ -32,7 +32,9 @@ def test_it_says_how_many_and_which_most():
 
 
 def test_it_says_what_was_asked():
-    assert headline(checked([0, 0]), ("a", "b"), 2) == "None of 2 queries has near-duplicates in the top 10."
+    assert headline(checked([0, 0]), ("a", "b"), 2) == (
+        "None of 2 queries has near-duplicates (cosine ≥ 0.93) in the top 10."
+    )
     sample = headline(checked([0, 2]), ("a", "b"), 3000)
     assert sample.startswith("On 50% of 2 queries (a random sample of 3,000) the top 10")
     documents = headline(checked([0, 2]), ("a", "b"), 9, documents=True)
