@@ -387,7 +387,7 @@ class _CurveRequest:
             rows=torch.from_numpy(ranking_rows), space=self.space, ids=self.vectors.ids,
             qrels=drop_own_judgements(self.qrels, self.own_ids),
             aspects=drop_own_coverage(self.aspects, self.own_ids),
-            query_vectors=self.vectors.vectors[query_index], query_index=query_index, source=self.source,
+            query_vectors=self.vectors.vectors, query_index=query_index, source=self.source,
             duplicate_threshold=self.duplicate_threshold,
         )  # fmt: skip
         values = {name: np.asarray(METRICS[name].evaluate(sets), dtype=np.float64) for name in self.metrics}

@@ -43,6 +43,8 @@ READING_BUDGET_WORDS = 400
 """Words that a reader of the ranking takes, best document first."""
 MAX_CACHED_NUMBERS = 1 << 19
 """Numbers of float64 in a block that is read more than once, so that it stays in the cache (4 MiB)."""
+MAX_SERIAL_NUMBERS = (1 << 15) - 1
+"""PyTorch cuts passes over more numbers into threads, which wait for each other longer than a small pass takes."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,7 +56,7 @@ class RetrievedSets:
     ids: tuple[str, ...]
     qrels: Qrels | None
     aspects: Aspects | None
-    query_vectors: Tensor  # (B, d), empty where the queries have none
+    query_vectors: Tensor  # of the queries, (·, d), empty where they have none
     query_index: np.ndarray | None = None  # (B,) position in `ids` of each set's query, where a query has several sets
     answers: Aspects | None = None
     source: str | None = None  # the metadata column that names the documents' sources
@@ -113,6 +115,10 @@ class RetrievedSets:
         """The aspects of each set's query, as arrays, with the documents that cover them."""
         coverage = load_coverage(self.space, self.ids, self.aspects or {}, self.rows.shape[1])
         return coverage if self.query_index is None else coverage.select_queries(self.query_index)
+
+    def select_query_vectors(self) -> Tensor:
+        """Return the (B, d) vector of each set's query."""
+        return self.query_vectors if self.query_index is None else self.query_vectors[self.query_index]
 
     def iterate_sets(self) -> Iterator[tuple[str, np.ndarray]]:
         """Yield each set's query id and rows, without pads."""
@@ -376,7 +382,7 @@ METRICS: dict[str, Metric] = {
             "cos(sum, query)",
             "cosine of the returned vectors' sum and the query's, 0 where either is zero",
             "vectors",
-            lambda f: compute_cos_sum(f.space.vectors, f.rows, f.query_vectors).cpu().numpy(),
+            lambda f: compute_cos_sum(f.space.vectors, f.rows, f.select_query_vectors()).cpu().numpy(),
         ),
         Metric(
             "redundancy",
@@ -663,8 +669,7 @@ def compute_ilad(vectors: Tensor, row_index: Tensor) -> Tensor:
             unit_vectors = normalize_rows(unique_vectors)
             squared_norms = unit_vectors.square().sum(1)
             # The sum of all pairs is (|Σû|² − Σ|û|²)/2: one pass over k·d numbers instead of k²·d.
-            for block in positions:
-                block_sums.append(_sum_sets(unit_vectors, block).square().sum(1) - squared_norms[block].sum(1))
+            block_sums.append(_sum_sets(unit_vectors, positions).square().sum(1) - squared_norms[positions].sum(1))
     # Each pair was summed twice, which n·(n − 1) ordered pairs account for.
     n_returned = (row_index >= 0).sum(1).double()
     mean_distance = 1 - torch.cat(block_sums) / (n_returned * (n_returned - 1))
@@ -679,13 +684,12 @@ def compute_cos_sum(vectors: Tensor, row_index: Tensor, query_vectors: Tensor) -
     """
     query_vectors = query_vectors.to(vectors.device)
     block_cosines: list[Tensor] = []
-    # The blocks and their parts come in the order of the queries.
+    # The blocks come in the order of the queries.
     n_done = 0
     for unique_vectors, positions in _iterate_vector_blocks(vectors, row_index):
-        for block in positions:
-            unit_queries = normalize_rows(query_vectors[n_done : n_done + len(block)])
-            block_cosines.append((normalize_rows(_sum_sets(unique_vectors, block)) * unit_queries).sum(1))
-            n_done += len(block)
+        unit_queries = normalize_rows(query_vectors[n_done : n_done + len(positions)])
+        block_cosines.append((normalize_rows(_sum_sets(unique_vectors, positions)) * unit_queries).sum(1))
+        n_done += len(positions)
     return torch.cat(block_cosines).masked_fill((row_index < 0).all(1).to(vectors.device), torch.nan)
 
 
@@ -717,19 +721,20 @@ def compute_redundancy(vectors: Tensor, row_index: Tensor, threshold: float) -> 
     return torch.cat(block_shares)
 
 
-def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple[Tensor, Sequence[Tensor]]]:
+def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield blocks of the queries' sets: a block's distinct vectors, and its sets as positions in them.
 
     vectors: (n, d); row_index: (B, k) rows of `vectors`, −1 pads, which become a vector of zeros. Yields (u, d) vectors
-    in float64, and positions in parts (b, k) of so few queries that sums over them stay in the processor's cache.
+    in float64, and (b, k) positions.
     """
     row_index = row_index.to(vectors.device)
-    n_dimensions = vectors.shape[1]
-    for block in row_index.split(max(1, CHUNK_NUMBERS // (row_index.shape[1] * n_dimensions))):
-        # Sets of neighbouring queries share documents, so each vector is converted once a block.
+    max_numbers = min(MAX_SERIAL_NUMBERS, CHUNK_NUMBERS // row_index.shape[1])
+    for block in row_index.split(max(1, max_numbers // vectors.shape[1])):
+        # Neighbouring sets share documents, so each vector is converted once a block.
         rows_used, positions = block.unique(return_inverse=True)
-        unique_vectors = vectors[rows_used.clamp_min(0)].double().masked_fill_((rows_used < 0).unsqueeze(1), 0)
-        yield unique_vectors, positions.split(max(1, MAX_CACHED_NUMBERS // (4 * n_dimensions)))
+        # `vectors[rows]` would start threads for a few rows already.
+        unique_vectors = vectors.index_select(0, rows_used.clamp_min(0)).double()
+        yield unique_vectors.masked_fill_((rows_used < 0).unsqueeze(1), 0), positions
 
 
 def _sum_sets(unique_vectors: Tensor, position_index: Tensor) -> Tensor:

@@ -97,8 +97,7 @@ class Path(Tabular):
         m: rankings of the path, in the order of λ; the gain is the score by which the selector picked the document.
         """
         # `last` indexes the pieces behind which the ranking changes, one for each ranking.
-        gains: np.ndarray = self.lines.gains[self.lines.last]
-        return np.pad(gains, ((0, 0), (0, 0), (0, self.k - gains.shape[2])))
+        return self._pad(self.lines.gains[self.lines.last], 0)
 
     def at(self, value: float) -> Ranking:
         """Return the ranking at one value of the parameter, equal to engine.select's at that value.
@@ -116,17 +115,23 @@ class Path(Tabular):
             # False: no second scorer has scored the candidates again.
             scored = ScoredCandidates(self.candidates, self.candidates.relevance[0], False, self.source_limit)
             return decoder.select_from(selector, scored, self.k)
-        device, picks = self.candidates.relevance.device, self.lines.picks[piece_index]
+        device, picks = self.candidates.relevance.device, self.lines.picks[[piece_index]]
         gains = np.where(picks < 0, 0.0, self.lines.gain(piece_index, value))
-        row_index = torch.from_numpy(self._pad_rows(picks[None])).to(device)
-        pick_gains = torch.from_numpy(np.pad(gains, (0, self.k - len(gains)))[None]).to(device)
+        row_index = torch.from_numpy(self._pad_rows(picks)).to(device)
+        pick_gains = torch.from_numpy(self._pad(gains, 0)).to(device)
         return Ranking(row_index, pick_gains, ({"candidates": self.candidates.count},))
 
     def _pad_rows(self, picks: np.ndarray) -> np.ndarray:
         """Convert (m, ·) picks, positions among the candidates, to (m, k) corpus rows, padded with −1."""
         pool_rows = self.candidates.pool
         corpus_rows = picks if pool_rows is None else np.where(picks < 0, -1, pool_rows[0].cpu().numpy()[picks])
-        return np.pad(corpus_rows, ((0, 0), (0, self.k - picks.shape[1])), constant_values=-1)
+        return self._pad(corpus_rows, -1)
+
+    def _pad(self, columns: np.ndarray, value: int) -> np.ndarray:
+        """Fill the last axis of an array, (…, ·), up to k with a value; a copy is made only where some are missing."""
+        n_missing = self.k - columns.shape[-1]
+        widths = [(0, 0)] * (columns.ndim - 1) + [(0, n_missing)]
+        return np.pad(columns, widths, constant_values=value) if n_missing else columns
 
 
 @without_autocast
