@@ -106,7 +106,7 @@ def recording(browser, url: str, file: Path) -> None:
     story.look(page, 6)
     story.drag(page, [point_on(slider, share) for share in (0.6, 0.3, 0.8)], 16)
     story.look(page, 5)
-    budget = frontier.get_by_role("slider", name="Budget")
+    budget = frontier.get_by_role("slider", name="Budget").first
     budget.scroll_into_view_if_needed()
     box = budget.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -125,14 +125,12 @@ def recording(browser, url: str, file: Path) -> None:
 
 
 def open_all_decoders(browser, url: str):
-    """Open Trade-off with every decoder measured, in one chart: the verdict is then on all of them."""
+    """Open Trade-off with every decoder measured, each in its panel: the verdict is then on all of them."""
     page = new_page(browser, "light", (WIDTH, HEIGHT))
     page.goto(f"{url}/?v=1&corpus=numpy-api&decoders={','.join(engine.methods('selector'))}")
     page.locator(".tile canvas").first.wait_for(timeout=WAIT)
     tradeoff(page)
     page.get_by_text("so far", exact=True).wait_for(state="hidden", timeout=6 * WAIT)
-    idle(page)
-    page.locator("label").filter(has_text="Panels").first.click()
     idle(page)
     page.wait_for_timeout(3000)
     return page
