@@ -13,16 +13,17 @@ selector itself can tell.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.candidates import Candidates
-from engine.matrix import GRAM_ROWS
+from engine.candidates import Candidates, select_problem
+from engine.matrix import GRAM_ROWS, Matrix, products
 from engine.progress import raise_if_stopped
 from engine.solvers.coverage import CoverageTables, iterate_ground_sets, measure_added_coverage
 from engine.solvers.gram import Gram, compute_products, compute_squared_norms, corpus_gram, fill_slot, transpose_vectors
@@ -52,7 +53,11 @@ ROUNDING_SLACK = 2.0**-46
 MAX_LOG_LAMBDA = 1 - 2.0**-53
 """At λ = 1 itself LOG_RESIDUAL is relevance alone, so its lines end before."""
 N_GUESS_ROWS = 512
-"""Rows, the most relevant, on which the picks are guessed, so that their Gram rows can be computed together."""
+"""Rows, the most relevant, on which the picks are guessed, so that most others are excluded."""
+MAX_CACHED_NUMBERS = 1 << 26
+"""Numbers of vectors up to which a corpus keeps them as columns too (256 MiB)."""
+BOUND_MARGIN = 1e-12
+"""Share of gains and squared lengths that a bound is wider than its formula, many times its own rounding."""
 MAX_CALL_WORK, MIN_CALL_PATHS = 200_000_000, 4
 """Nodes × picks × candidates of one call of the compiled search: seconds at most; and the rankings that it reaches at
 least, as each call begins with the first pick again."""
@@ -415,51 +420,39 @@ class _Rows:
     row_slot: (n,) position in `rows` of each candidate's row, −1 for none
     """
 
-    def __init__(self, vectors: Tensor, gram: Gram | None = None) -> None:
-        """Take the rows of `gram`, or of a new Gram matrix if the corpus is small.
+    def __init__(self, columns: Array, squares: Array, rows: Array, filled: Array) -> None:
+        self.columns, self.squares, self.rows, self.filled = columns, squares, rows, filled
+        # With room for all, candidate i has row i.
+        self.row_slot = np.arange(len(rows)) if len(rows) == len(squares) else np.full(len(squares), -1)
 
-        For a large corpus, make room for the rows of a few picks only; `grow` doubles it.
+    @classmethod
+    def from_vectors(cls, vectors: Tensor, gram: Gram | None = None, matrix: Matrix | None = None) -> "_Rows":
+        """Take the rows of `gram`, or of a new Gram matrix if the vectors, (n, d), are few.
+
+        For a large corpus, make room for the rows of a few picks only; `grow` doubles it. matrix: the corpus that has
+        just these vectors, which keeps what all queries share
         """
         n = len(vectors)
         if gram is None and n <= GRAM_ROWS:
             gram = Gram(vectors)
         if gram is not None:
-            self._set_arrays(gram.columns, gram.rows, gram.filled, gram.squares)
-            return
-        self.columns = transpose_vectors(vectors)
-        self.squares = compute_squared_norms(self.columns)
-        self.rows = np.empty((min(n, N_INITIAL_ROWS), n))
-        self.filled = np.zeros(min(n, N_INITIAL_ROWS), np.bool_)
-        self.row_slot = np.full(n, -1)
-
-    @classmethod
-    def from_arrays(cls, columns: Array, rows: Array, filled: Array, squares: Array) -> "_Rows":
-        """Wrap an existing (n, n) array of Gram rows, each a candidate's products with all candidates.
-
-        columns: (d, n) vectors; rows, filled: the products of each candidate with all, and which are computed; squares:
-        (n,) squared lengths
-        """
-        gram_rows = cls.__new__(cls)
-        gram_rows._set_arrays(columns, rows, filled, squares)
-        return gram_rows
-
-    def _set_arrays(self, columns: Array, rows: Array, filled: Array, squares: Array) -> None:
-        """Take arrays that have room for the Gram rows of all candidates, so that candidate i has row i."""
-        self.columns, self.rows, self.filled, self.squares = columns, rows, filled, squares
-        self.row_slot = np.arange(len(rows))
+            return cls(gram.columns, gram.squares, gram.rows, gram.filled)
+        compute_columns = partial(transpose_vectors, vectors)
+        is_cached = matrix is not None and vectors.numel() <= MAX_CACHED_NUMBERS
+        columns = matrix.derive("columns", compute_columns) if matrix and is_cached else compute_columns()
+        squares = compute_squared_norms(columns) if matrix is None else _load_squares(matrix, columns)
+        n_rows = min(n, N_INITIAL_ROWS)
+        return cls(columns, squares, np.empty((n_rows, n)), np.zeros(n_rows, np.bool_))
 
     def grow(self) -> None:
         """Make room for twice as many rows."""
         self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
         self.filled = np.concatenate([self.filled, np.zeros_like(self.filled)])
 
-    @property
-    def has_all_rows(self) -> bool:
-        """True if there is room for the Gram row of every candidate."""
-        return len(self.rows) == len(self.row_slot)
-
     def preload(self, picks: Array) -> None:
-        """Compute the Gram rows of some candidates together, and forget those of all others."""
+        """Compute the Gram rows of some candidates together, and forget those of all others, if not all have room."""
+        if len(self.rows) == len(self.row_slot):
+            return
         while len(self.rows) < len(picks):
             self.grow()
         self.row_slot[:], self.filled[:] = -1, False
@@ -467,11 +460,20 @@ class _Rows:
         compute_products(self.columns, pick_vectors, self.rows[: len(picks)])
         self.row_slot[picks], self.filled[: len(picks)] = np.arange(len(picks)), True
 
-    def score_queries(self, queries: Tensor) -> Array:
-        """Return (B, n) inner products of all vectors with queries, (B, d)."""
-        along = np.empty((len(queries), len(self.row_slot)))
-        compute_products(self.columns, queries.double().cpu().numpy(), along)
-        return along
+    def score(self, c: Candidates, ids: Array | slice = slice(None)) -> Array:
+        """Return the (n,) float64 relevance of all vectors, which are candidates `ids` of a problem of one query."""
+        if not c.inner_product:
+            scores: Array = c.relevance[0].double().cpu().numpy()[ids]
+            return scores
+        relevance = np.empty(len(self.row_slot))
+        compute_products(self.columns, c.queries.double().cpu().numpy(), relevance[None])
+        return relevance
+
+
+def _load_squares(matrix: Matrix, columns: Array | None = None) -> Array:
+    """Return the (n,) float64 squared lengths of a corpus's vectors; columns: the vectors, if they are at hand."""
+    compute_columns = partial(transpose_vectors, matrix.vectors)
+    return matrix.derive("squares", lambda: compute_squared_norms(compute_columns() if columns is None else columns))
 
 
 def lambda_paths(
@@ -490,24 +492,98 @@ def lambda_paths(
     For SUM picks are in the order of what each member of the set contributes to its objective, and gains are these
     contributions.
     """
-    shared_rows, paths = _Rows(c.vectors, corpus_gram(c)) if c.shared else None, []
+    settings = kind, k, interval, floor, window if window and window < k else 0, marks
+    load_shared = cache(lambda: _Rows.from_vectors(c.vectors, corpus_gram(c), c.matrix))
+    paths = []
     for query_id in range(c.batch):
-        vectors = c.vectors if c.shared else c.vectors[query_id]
-        query_rows = shared_rows or _Rows(vectors)
-        if c.inner_product:
-            relevance = query_rows.score_queries(c.queries[query_id : query_id + 1])[0]
-        else:
-            relevance = c.relevance[query_id].double().cpu().numpy()
-        settings = (k, interval, floor, window, c.matrix.unit, marks)
-        if not query_rows.has_all_rows:
-            # A row has one document's inner products with all others; the path needs those of the documents that are
-            # picked. The path among the most relevant documents alone tells most of them in advance: made together, the
-            # rows take half the time.
-            near_ids = np.sort(np.argpartition(-relevance, max(k, N_GUESS_ROWS))[: max(k, N_GUESS_ROWS)])
-            near_rows = _Rows(vectors[torch.from_numpy(near_ids).to(vectors.device)])
-            query_rows.preload(near_ids[np.unique(_trace_path(kind, near_rows, relevance[near_ids], *settings).picks)])
-        paths.append(_trace_path(kind, query_rows, relevance, *settings))
+        load_rows = load_shared if c.shared else partial(_Rows.from_vectors, c.vectors[query_id])
+        paths.append(_trace_problem(select_problem(c, query_id), load_rows, *settings))
     return paths
+
+
+def _trace_problem(
+    c: Candidates, load_rows: Callable[[], _Rows], kind: int, k: int, interval: tuple[float, float], floor: float,
+    window: int, marks: Sequence[float],
+) -> LambdaPath:  # fmt: skip
+    """Return the path of the one query of `c`; load_rows: returns the Gram rows of all candidates.
+
+    For the others see `lambda_paths`; window: 0 for all picks. In a large corpus the path among the most relevant
+    documents excludes most others as picks: then it is that of all. Else it tells most picks of all in advance, whose
+    rows take half the time if they are computed together.
+    """
+    vectors, picks, settings = c.vectors if c.shared else c.vectors[0], np.empty(0, np.int64), (c.matrix.unit, marks)
+    # Later picks can raise a gain again where similarities are summed, or where the first one leaves a window.
+    has_bounds = c.shared and kind != SUM and (c.matrix.unit or kind == NEAREST) and not window and not marks
+    ids = _list_most_relevant(c, k) if c.count > GRAM_ROWS else np.arange(c.count)
+    while 2 * len(ids) <= c.count:
+        near_rows = _Rows.from_vectors(vectors.index_select(0, torch.from_numpy(ids).to(vectors.device)))
+        near_rows.preload(np.searchsorted(ids, picks))
+        relevance = near_rows.score(c, ids)
+        slack = _bound_slack(kind, _load_squares(c.matrix) if has_bounds else near_rows.squares, relevance, k, floor)
+        path = _trace_path(kind, near_rows, relevance, k, interval, slack, floor, window, *settings)
+        path = replace(path, picks=ids[path.picks])
+        picks = np.unique(path.picks)
+        new_ids = np.union1d(ids, _find_rivals(kind, c, path, slack) if has_bounds else np.arange(c.count))
+        if len(new_ids) == len(ids):
+            return path
+        ids = new_ids
+    rows = load_rows()
+    rows.preload(picks)
+    relevance = rows.score(c)
+    slack = _bound_slack(kind, rows.squares, relevance, k, floor)
+    return _trace_path(kind, rows, relevance, k, interval, slack, floor, window, *settings)
+
+
+def _list_most_relevant(c: Candidates, k: int) -> Array:
+    """List some hundred most relevant candidates, k at least, and that of the largest |relevance|, ascending."""
+    relevance, tie_width = c.relevance[0].double().cpu().numpy(), 2 * float(c.relevance_error[0])
+    n, size, magnitude = len(relevance), min(len(relevance), max(k, N_GUESS_ROWS)), np.abs(relevance)
+    ascending = np.partition(relevance, [n - size, n - k])
+    is_near = relevance >= min(ascending[n - size], ascending[n - k] - tie_width)
+    return np.flatnonzero(is_near | (magnitude >= magnitude.max() - tie_width))
+
+
+def _find_rivals(kind: int, c: Candidates, path: LambdaPath, slack: float) -> Array:
+    """List the candidates, ascending, that may be picked somewhere on a path that was traced without most of them.
+
+    After the first pick, which is that of all λ, gains only fall: a candidate is no rival whose gain there is below
+    that of every later pick of the path, at each λ.
+    """
+    later_gains, starts = path.gains[:, :, 1:], np.append(path.start, path.ends[:-1])
+    if kind == LOG_RESIDUAL:
+        # Beyond MAX_LOG_LAMBDA relevance decides alone, and a pick without a diversity gain excludes nobody.
+        later_gains, starts, ends = (array[starts < MAX_LOG_LAMBDA] for array in (later_gains, starts, path.ends))
+        if (later_gains[:, 0] == later_gains[:, 1]).any():
+            return np.arange(c.count)
+    else:
+        ends = path.ends
+    positions = np.stack([starts, ends])
+    pick_gains = positions[:, :, None] * later_gains[:, 0] + (1 - positions)[:, :, None] * later_gains[:, 1]
+    corners: list[tuple[float, float]] = []
+    # Gains are lines in λ, so only the corners of the lower convex hull of the picks' least gains matter.
+    for x, y in sorted(
+        zip(positions.ravel().tolist(), pick_gains.min(2, initial=np.inf).ravel().tolist(), strict=True)
+    ):
+        while len(corners) > 1 and (corners[-1][0] - corners[-2][0]) * (y - corners[-2][1]) <= (
+            corners[-1][1] - corners[-2][1]
+        ) * (x - corners[-2][0]):
+            corners.pop()
+        corners.append((x, y))
+    # Upper bounds of all candidates' gains at λ = 1 and at λ = 0.
+    first_pick = int(path.picks[0, 0])
+    a = c.relevance[0].double().cpu().numpy() + float(c.relevance_error[0])
+    similarities = products(c.vectors, c.vectors[first_pick : first_pick + 1])[0].double().cpu().numpy()
+    if kind == NEAREST:
+        b = c.similarity_error - similarities
+    else:
+        squares = _load_squares(c.matrix)
+        explained = np.maximum(np.abs(similarities) - c.similarity_error, 0) ** 2 / squares[first_pick]
+        distance_sq = np.maximum(squares - explained, 0) + BOUND_MARGIN * squares
+        b = np.sqrt(distance_sq) if kind == ROOT_RESIDUAL else np.log(np.maximum(distance_sq, 1e-300))
+    is_rival, margin = np.zeros(c.count, np.bool_), slack / ROUNDING_SLACK * BOUND_MARGIN
+    for lam, least_gain in corners:
+        is_rival |= lam * a + (1 - lam) * b >= least_gain - margin
+    return np.flatnonzero(is_rival)
 
 
 def coverage_paths(
@@ -520,10 +596,11 @@ def coverage_paths(
     """
     paths = []
     for _, ground_ids, tables, query_relevances in iterate_ground_sets(c, size):
-        ground_rows = _Rows.from_arrays(tables.columns, tables.rows, tables.filled, tables.rows.diagonal().copy())
+        ground_rows = _Rows(tables.columns, tables.rows.diagonal().copy(), tables.rows, tables.filled)
         for relevance in query_relevances:
+            slack = _bound_slack(COVERAGE, ground_rows.squares, relevance, k, 0.0)
             ground_path = _trace_path(
-                COVERAGE, ground_rows, relevance, k, interval, floor=0.0, window=None, has_unit_rows=False,
+                COVERAGE, ground_rows, relevance, k, interval, slack, floor=0.0, window=0, has_unit_rows=False,
                 marks=marks, tables=tables,
             )  # fmt: skip
             paths.append(replace(ground_path, picks=ground_ids[ground_path.picks]))
@@ -531,21 +608,20 @@ def coverage_paths(
 
 
 def _trace_path(
-    kind: int, rows: _Rows, relevance: Array, k: int, interval: tuple[float, float], floor: float, window: int | None,
-    has_unit_rows: bool, marks: Sequence[float] = (), tables: CoverageTables | None = None,
+    kind: int, rows: _Rows, relevance: Array, k: int, interval: tuple[float, float], slack: float, floor: float,
+    window: int, has_unit_rows: bool, marks: Sequence[float] = (), tables: CoverageTables | None = None,
 ) -> LambdaPath:  # fmt: skip
     """Return the picks and gains of one query at every λ of an interval, as pieces with equal picks.
 
-    kind: the method, as in `steps`; rows: Gram rows; relevance: (n,); floor: a squared distance to the picks' span is
-    noise up to this share of the vector's squared length; window: number of last picks that count, None for all;
+    kind: the method, as in `steps`; rows: Gram rows; relevance: (n,); slack: differences that rounding may decide;
+    floor: a squared distance to the picks' span is noise up to this share of the vector's squared length; window:
+    number of last picks that count, 0 for all;
     has_unit_rows: all vectors have length 1, so that the most relevant is the first pick at every λ; marks: the λ of
     interest, none for all; tables: what documents cover, for COVERAGE only
     """
     low, high = interval
-    slack = ROUNDING_SLACK * _bound_gain_size(kind, rows.squares, relevance, k, floor)
     path_end = min(high, MAX_LOG_LAMBDA) if kind == LOG_RESIDUAL else high
     by_relevance = k == 1 or kind in (NEAREST, SUM) or has_unit_rows
-    window = window if window and window < k else 0
     is_complete, inner_marks = low > path_end, np.array([mark for mark in marks if low <= mark <= path_end])
     no_tables = np.empty(0), np.empty((0, 0)), np.empty(0, np.bool_)
     coverage_arrays = no_tables if tables is None else (tables.solo_gain, tables.pair_gain, tables.pair_ready)
@@ -580,21 +656,24 @@ def _trace_path(
     return LambdaPath(low, bounds[:, 0], picks, lines, bounds[:, 1:])
 
 
-def _bound_gain_size(kind: int, squares: Array, relevance: Array, k: int, floor: float) -> float:
-    """Bound the size of candidates' relevance and diversity gains, which scales their rounding errors.
+def _bound_slack(kind: int, squares: Array, relevance: Array, k: int, floor: float) -> float:
+    """Bound the difference of two gains that rounding can decide, from the size of the candidates' gains.
 
     kind: the method; squares: (n,) squared lengths; relevance: (n,); floor: share of its squared length up to
     which a vector's squared distance to the picks' span counts as noise
     """
     max_square, max_relevance = float(squares.max()), float(np.abs(relevance).max())
+    gain_size = max_relevance + max_square
     if kind == SUM:
-        return (k - 1) * (max_relevance + 2 * max_square) or max_relevance
-    if kind == COVERAGE:
-        return max_relevance + k * max_square
-    if kind == LOG_RESIDUAL:
+        gain_size = (k - 1) * (max_relevance + 2 * max_square) or max_relevance
+    elif kind == COVERAGE:
+        gain_size = max_relevance + k * max_square
+    elif kind == LOG_RESIDUAL:
         min_square = float(squares[squares > 0].min(initial=max_square)) * floor
-        return max_relevance + max(abs(math.log(max(square, 1e-300))) for square in (max_square, min_square))
-    return max_relevance + (math.sqrt(max_square) if kind == ROOT_RESIDUAL else max_square)
+        gain_size = max_relevance + max(abs(math.log(max(square, 1e-300))) for square in (max_square, min_square))
+    elif kind == ROOT_RESIDUAL:
+        gain_size = max_relevance + math.sqrt(max_square)
+    return ROUNDING_SLACK * gain_size
 
 
 def _order_sets(rows: _Rows, relevance: Array, low: float, bounds: Array, picks: Array, slack: float) -> LambdaPath:
