@@ -494,8 +494,8 @@ def _describe_left_out(decision: Decision) -> Iterator[str]:
     if strays:
         share_text = percent(MIN_SET_RELEVANCE_SHARE)
         yield (
-            f"Left out: {_count_settings(strays)} whose lists stray: less than {share_text} as far above the corpus's "
-            f"mean relevance as {decision.baseline}'s."
+            f"Left out: {counted(len(strays), 'setting')} whose lists leave the topic: above the corpus's mean, their "
+            f"relevance is under {share_text} of {decision.baseline}'s."
         )
 
 

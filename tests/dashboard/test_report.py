@@ -39,4 +39,4 @@ def test_report_has_the_outcome_of_a_choice_that_was_confirmed_and_of_no_other()
 def test_report_leaves_out_the_settings_that_stray_from_passages():
     decoders = [*grid("top_k"), *grid("mmr", 5)]
     cells = list(engine.sweep(decoders, k=K, metrics=("recall", "ilad"), **make_passages()))
-    assert "whose lists stray" in build_page(cells, "ilad", "recall", K)
+    assert "whose lists leave the topic" in build_page(cells, "ilad", "recall", K)

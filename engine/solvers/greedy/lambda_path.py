@@ -54,7 +54,7 @@ MAX_LOG_LAMBDA = 1 - 2.0**-53
 """At λ = 1 itself LOG_RESIDUAL is relevance alone, so its lines end before."""
 N_GUESS_ROWS = 512
 """Rows, the most relevant, on which the picks are guessed, so that most others are excluded."""
-MAX_CACHED_NUMBERS = 1 << 26
+MAX_KEPT_NUMBERS = 1 << 26
 """Numbers of vectors up to which a corpus keeps them as columns too (256 MiB)."""
 BOUND_MARGIN = 1e-12
 """Share of gains and squared lengths that a bound is wider than its formula, many times its own rounding."""
@@ -438,7 +438,7 @@ class _Rows:
         if gram is not None:
             return cls(gram.columns, gram.squares, gram.rows, gram.filled)
         compute_columns = partial(transpose_vectors, vectors)
-        is_cached = matrix is not None and vectors.numel() <= MAX_CACHED_NUMBERS
+        is_cached = matrix is not None and vectors.numel() <= MAX_KEPT_NUMBERS
         columns = matrix.derive("columns", compute_columns) if matrix and is_cached else compute_columns()
         squares = compute_squared_norms(columns) if matrix is None else _load_squares(matrix, columns)
         n_rows = min(n, N_INITIAL_ROWS)

@@ -42,7 +42,7 @@ def test_settings_that_stray_from_passages_are_left_out_of_the_page():
     decoders = [engine.Decoder(engine.make(name)) for name in ("top_k", "mmr")]
     settings = measure_settings(decoders=decoders, k=K, **make_passages())
     data = build_frontier_data(settings, {decoder.select.spec.name: decoder for decoder in decoders})
-    assert any(note.startswith("Left out: ") and "whose lists stray" in note for note in data["notes"])
+    assert any(note.startswith("Left out: ") and "whose lists leave the topic" in note for note in data["notes"])
 
 
 def test_what_another_split_says_of_the_choices_stands_in_their_boxes(measured):

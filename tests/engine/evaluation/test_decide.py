@@ -831,7 +831,10 @@ def test_setting_whose_sets_are_much_less_relevant_than_the_baseline_s_is_not_ch
     decision = estimates.decide(0.95)
     assert decision.sure.label == cells[1 if is_stray else 2].label and decision.bet is None
     assert [option.is_stray for option in decision.left_out] == [True] * is_stray
-    said = "Left out: 1 setting whose lists stray: less than 80% as far above the corpus's mean relevance as Top-k's."
+    said = (
+        "Left out: 1 setting whose lists leave the topic: above the corpus's mean, their relevance is under 80% of "
+        "Top-k's."
+    )
     assert (said in decision.sentences) == is_stray
     assert estimates.count_missing(0.95) == 0, "judging its documents would not help"
     assert estimate_options(cells).decide(0.95).sure.label == cells[2].label, "nothing is known of the corpus"
