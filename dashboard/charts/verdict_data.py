@@ -121,8 +121,8 @@ def list_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
     # On passages another one warns of what they cannot show.
     n_headlines += decision.is_on_passages
     first, *others = decision.sentences[:n_headlines]
-    # What another split denies is said of one setting, and not of the best of all.
-    if not (decision.sure is not None and decision.sure.is_denied):
+    # What another split denies is said of one setting, and not of the best of all; without a verdict nothing is said.
+    if not decision.awaits_judgements and not (decision.sure is not None and decision.sure.is_denied):
         first = prefix_headline(first, decision, scope)
     return first, *others
 

@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 import engine
-from dashboard.charts.frontier import list_budgets
-from dashboard.charts.verdict_data import format_sure_share, list_headlines
+from dashboard.charts.frontier import FrontierChart, list_budgets
+from dashboard.charts.verdict_data import build_verdict_data, format_sure_share, list_headlines
 from dashboard.tradeoff import verdict
 from engine.evaluation.decide import estimate_options
 from engine.evaluation.decision import SURE_CHANCE, list_best_options
@@ -194,3 +195,24 @@ def test_table_of_every_budget_has_the_choices_of_its_decision_and_the_confirmed
         "sure,\non test 99.0%,\nproven to 98.2%: confirmed",
         True,
     ]
+
+
+def test_without_enough_judgements_there_is_no_verdict_and_judging_is_the_primary_button(monkeypatch):
+    """MMR at 32% judged once was a verdict, with "Use in Explore" as the page's primary button."""
+    few = {"returned": 10, "judged": 3}
+    cells = [
+        cell("top_k", {"recall": recalls(0), "ilad": [0.4] * 200}, counts=few),
+        cell("mmr", {"recall": recalls(0), "ilad": [0.9] * 200}, counts=few),
+    ]
+    monkeypatch.setattr(type(cells[0]), "provenance", {"judgements": "pooled"}, raising=False)
+    estimates = estimate_options(cells, baseline=cells[0])
+    decision, buttons = estimates.decide(0.95), []
+    headline = "No verdict yet on keeping 95% of Top-k's Recall@10: too few documents are judged."
+    assert decision.awaits_judgements and list_headlines(decision, "With MMR alone") == (headline,)
+    monkeypatch.setattr(verdict.st, "button", lambda label, **options: buttons.append((label, options.get("type"))))
+    chart = FrontierChart(frontier=frontier(cells, "ilad", "recall"), dark=False, share=0.95, estimates=estimates)
+    request = SimpleNamespace(n_missing=estimates.count_missing(0.95))
+    data = build_verdict_data(estimates, decision, False)
+    monkeypatch.setattr(verdict, "draw_compare_all", lambda estimate_all: None)
+    verdict.draw_verdict(SimpleNamespace(), chart, decision, data, None, "", request)
+    assert buttons == [("Judge 1,400 more documents", "primary")]
