@@ -15,6 +15,7 @@ import numpy as np
 
 from engine.solvers.gram import compute_products, fill_row
 from engine.solvers.jit import jit_exact, jit_maxima
+from engine.solvers.largest import find_largest
 
 Array = np.ndarray
 
@@ -22,7 +23,6 @@ NEAREST, SUM, LOG_RESIDUAL, ROOT_RESIDUAL, COVERAGE = range(5)
 EXCLUDED = -1e300
 """In a and b both: never chosen. In b alone: chosen when nothing else is left, or at weight 1."""
 EXCLUDED_LIMIT = -1e200
-GAIN_LANES = 64
 MAX_COEFFICIENT_SIZE = 16.0
 """A residual with larger coefficients in the chosen rows, or under MIN_RESIDUAL_SHARE of a row's squared length, is
 taken from the rows themselves: inner products would lose its digits."""
@@ -33,46 +33,17 @@ LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
 
 @jit_maxima
-def find_lane_maxima(weight, a, b):
-    """Return (GAIN_LANES,) the largest gain weight·a + (1 − weight)·b among the candidates of each lane.
-
-    Lane l holds the candidates l, l + 64, l + 128 …; a single running maximum over all would not be vectorised by the
-    compiler.
-    """
-    n, diversity_weight, top = len(a), 1 - weight, np.full(GAIN_LANES, -np.inf)
-    for start in range(0, n - GAIN_LANES + 1, GAIN_LANES):
-        a_strip, b_strip = a[start : start + GAIN_LANES], b[start : start + GAIN_LANES]
-        for lane in range(GAIN_LANES):
-            value = weight * a_strip[lane] + diversity_weight * b_strip[lane]
-            top[lane] = value if value > top[lane] else top[lane]
-    for item in range(n - n % GAIN_LANES, n):
-        top[item % GAIN_LANES] = max(top[item % GAIN_LANES], weight * a[item] + diversity_weight * b[item])
-    return top
-
-
-@jit_maxima
 def find_best_gain(weight, a, b):
     """Return the candidate with the largest gain weight·a + (1 − weight)·b, the lowest row of equals.
 
     Where no remaining candidate has a diversity gain (b is EXCLUDED, −10³⁰⁰), the one with the largest a.
     """
-    n, diversity_weight, largest, winner = len(a), 1 - weight, -np.inf, 0
-    top = find_lane_maxima(weight, a, b)
-    for lane in range(GAIN_LANES):
-        largest = max(largest, top[lane])
-    # The first candidate that reaches the maximum of its lane; the lowest over all lanes wins the tie.
-    if largest > EXCLUDED_LIMIT:
-        winner = n
-        for lane in range(GAIN_LANES):
-            if top[lane] == largest:
-                for item in range(lane, winner, GAIN_LANES):
-                    if weight * a[item] + diversity_weight * b[item] == largest:
-                        winner = item
-                        break
-        return winner
-    for item in range(n):
-        if a[item] > a[winner]:
-            winner = item
+    winner, largest = find_largest(weight, a, 1 - weight, b)
+    if largest <= EXCLUDED_LIMIT:
+        winner = 0
+        for item in range(len(a)):
+            if a[item] > a[winner]:
+                winner = item
     return winner
 
 
