@@ -26,7 +26,7 @@ from engine.candidates import Candidates, select_problem
 from engine.matrix import GRAM_ROWS, Matrix, products
 from engine.progress import raise_if_stopped
 from engine.solvers.coverage import CoverageTables, iterate_ground_sets, measure_added_coverage
-from engine.solvers.gram import Gram, compute_products, compute_squared_norms, corpus_gram, fill_slot, transpose_vectors
+from engine.solvers.gram import Gram, compute_products, compute_squared_norms, corpus_gram, fill_row, transpose_vectors
 from engine.solvers.greedy.steps import (
     COVERAGE,
     EXCLUDED,
@@ -36,7 +36,7 @@ from engine.solvers.greedy.steps import (
     ROOT_RESIDUAL,
     SUM,
     find_best_gain,
-    fold_loaded_pick,
+    fold_pick,
     init_gains,
     init_state,
     update_gains,
@@ -53,7 +53,7 @@ MAX_LOG_LAMBDA = 1 - 2.0**-53
 """At λ = 1 itself LOG_RESIDUAL is relevance alone, so its lines end before."""
 N_GUESS_ROWS = 512
 """Rows, the most relevant, on which the picks are guessed, so that most others are excluded."""
-MAX_CACHED_NUMBERS = 1 << 26
+MAX_COLUMN_NUMBERS = 1 << 26
 """Numbers of vectors up to which a corpus keeps them as columns too (256 MiB)."""
 BOUND_MARGIN = 1e-12
 """Share of gains and squared lengths that a bound is wider than its formula, many times its own rounding."""
@@ -362,7 +362,8 @@ def follow_pieces(
         if row_slot[pick] < 0:
             has_room = False
             break
-        fill_slot(columns, rows, filled, row_slot[pick], pick)
+        # A row that is not there yet is one of a small corpus, where candidate i has row i.
+        fill_row(columns, rows, filled, row_slot[pick])
         # Exclude the pick, then compute the gains of the others after it, in the state of this depth.
         a[pick] = EXCLUDED
         old_state, new_state, window_first, first_folded = states[node_rank], states[depth], 0, node_rank
@@ -375,7 +376,7 @@ def follow_pieces(
             span_coefficients = window_coefficients
             init_state(kind, squares, new_state)
         for position in range(depth if is_coverage else first_folded, depth - window_first):
-            fold_loaded_pick(
+            fold_pick(
                 kind, columns, rows, held_slots[window_first:], squares, path_picks[window_first:], position, old_state,
                 new_state, floor, span_products, span_coefficients,
             )  # fmt: skip
@@ -430,7 +431,7 @@ class _Rows:
         if gram is not None:
             return cls(gram.columns, gram.squares, gram.rows, gram.filled)
         compute_columns = partial(transpose_vectors, vectors)
-        is_cached = matrix is not None and vectors.numel() <= MAX_CACHED_NUMBERS
+        is_cached = matrix is not None and vectors.numel() <= MAX_COLUMN_NUMBERS
         columns = matrix.derive("columns", compute_columns) if matrix and is_cached else compute_columns()
         squares = compute_squared_norms(columns) if matrix is None else _load_squares(matrix, columns)
         n_rows = min(n, N_INITIAL_ROWS)

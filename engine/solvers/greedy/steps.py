@@ -211,22 +211,7 @@ def add_direction(columns, rows, row_slots, squares, picks, rank, state, floor, 
 
 
 @jit_maxima
-def fold_pick(kind, columns, rows, filled, squares, picks, rank, old_state, new_state, floor, along, coefficients):
-    """Update the candidates' state, from which diversity gains follow, by one pick.
-
-    The pick's Gram row, its products with all candidates, is computed first if missing. columns: (d, n) vectors; rows,
-    filled: (n, n) Gram rows, and which are computed; squares: (n,) squared lengths; picks: those so far, this one at
-    `rank`; old_state, new_state: (n,) before and after, which may be one array; floor, along, coefficients: for methods
-    by distance to the span of the picks, see `add_direction`
-    """
-    fill_row(columns, rows, filled, picks[rank])
-    fold_loaded_pick(kind, columns, rows, picks, squares, picks, rank, old_state, new_state, floor, along, coefficients)
-
-
-@jit_maxima
-def fold_loaded_pick(
-    kind, columns, rows, row_slots, squares, picks, rank, old_state, new_state, floor, along, coefficients
-):
+def fold_pick(kind, columns, rows, row_slots, squares, picks, rank, old_state, new_state, floor, along, coefficients):
     """Update the candidates' state by a pick whose products with all are rows[row_slots[rank]].
 
     The state, from which diversity gains follow, is by method minus the largest similarity to a pick (NEAREST), minus
@@ -323,12 +308,14 @@ def choose_picks(
         a[p] = EXCLUDED
         if rank + 1 == stop_rank:
             break
+        fill_row(columns, rows, filled, p)
         start = max(0, rank + 1 - window) if window else 0
         if start:
             # What the window left out counts no longer: the state is made anew.
             init_state(kind, squares, state)
         for i in range(0 if start else rank, rank + 1 - start):
-            fold_pick(kind, columns, rows, filled, squares, picks[start:], i, state, state, floor, along, coefficients)
+            recent = picks[start:]
+            fold_pick(kind, columns, rows, recent, squares, recent, i, state, state, floor, along, coefficients)
         if not by_residual:
             for i in range(rank if start == 0 else 0, rank + 1):
                 state[picks[i]] = EXCLUDED
@@ -369,7 +356,7 @@ def choose_for_queries(
 def fold_state_bound(kind, pick_products, error, state):
     """Lower the upper bounds on all candidates' states, (n,), by some picks, in place.
 
-    A state is what a diversity gain follows from (see `fold_loaded_pick`), so a bound on it bounds the gain.
+    A state is what a diversity gain follows from (see `fold_pick`), so a bound on it bounds the gain.
     pick_products: (p, n) products of the picks with all candidates, each within `error`; for a residual method those of
     orthonormal points that span the picks
     """
