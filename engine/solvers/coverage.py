@@ -204,14 +204,14 @@ def run_lazy_greedy(
                     is_exact[:] = True
                     n_computed += size - 1
                 # For k = 1 the pick is the most relevant document, which need not have the largest gain.
-                pick, _ = find_largest(upper if k > 1 else relevance[query_id], coverage, 0.0)
+                pick, _ = find_largest(1.0, upper if k > 1 else relevance[query_id], 0.0, coverage)
                 # Renew the largest bound until the largest is exact: then no other gain can be larger.
                 while not is_exact[pick]:
                     pick_row = compute_similarities(columns, rows, filled, pick)
                     upper[pick] = base_gains[pick] + coverage_weight * measure_added_coverage(pick_row, coverage, lanes)
                     is_exact[pick] = True
                     n_computed += 1
-                    pick, _ = find_largest(upper, coverage, 0.0)
+                    pick, _ = find_largest(1.0, upper, 0.0, coverage)
                 picks[query_id, weight_id, rank], gains[query_id, weight_id, rank] = pick, upper[pick]
                 upper[pick] = -np.inf
                 pick_row = compute_similarities(columns, rows, filled, pick)

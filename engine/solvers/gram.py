@@ -55,22 +55,13 @@ def fill_row(columns: np.ndarray, rows: np.ndarray, filled: np.ndarray, row_id: 
 
     columns: (d, n) the vectors; rows: (n, n), of which filled[i] says if row i is there
     """
-    fill_slot(columns, rows, filled, row_id, row_id)
-
-
-@jit_exact
-def fill_slot(columns: np.ndarray, rows: np.ndarray, filled: np.ndarray, slot: int, vector_id: int) -> None:
-    """Compute the products of vector `vector_id` with all, as rows[slot], unless filled[slot] is True.
-
-    columns: (d, n) the vectors; rows: (m, n), with room for the rows of some of them
-    """
-    if not filled[slot]:
+    if not filled[row_id]:
         # Another thread may read or compute this row meanwhile, and must never see unfinished sums.
         new_row = np.empty((1, rows.shape[1]))
-        compute_products(columns, columns[:, vector_id].astype(np.float64).reshape(1, -1), new_row)
+        compute_products(columns, columns[:, row_id].astype(np.float64).reshape(1, -1), new_row)
         for column_index in range(rows.shape[1]):
-            rows[slot, column_index] = new_row[0, column_index]
-        filled[slot] = True
+            rows[row_id, column_index] = new_row[0, column_index]
+        filled[row_id] = True
 
 
 def transpose_vectors(vectors: Tensor) -> np.ndarray:

@@ -11,32 +11,43 @@ N_LANES = 64
 
 
 @jit_maxima
-def find_largest(scores: Array, added_row: Array, weight: float) -> tuple[int, float]:
-    """Return the row with the largest scores + weight · added_row, the lowest of equals, and that sum.
+def find_lane_maxima(a_weight: float, a: Array, b_weight: float, b: Array) -> Array:
+    """Return (N_LANES,) the largest a_weight · a + b_weight · b among the rows of each lane; a, b: (n,).
 
-    scores, added_row: (n,)
+    Lane l holds the rows l, l + 64, l + 128 …; a single running maximum over all would not be vectorised by the
+    compiler.
     """
-    # Lane l keeps the maximum of rows l, l + 64 …: a single running maximum would not be vectorised.
-    n = len(scores)
-    lane_maxima = np.full(N_LANES, -np.inf)
+    n, maxima = len(a), np.full(N_LANES, -np.inf)
     for start in range(0, n - N_LANES + 1, N_LANES):
-        score_strip, row_strip = scores[start : start + N_LANES], added_row[start : start + N_LANES]
+        a_strip, b_strip = a[start : start + N_LANES], b[start : start + N_LANES]
         for lane in range(N_LANES):
-            value = score_strip[lane] + weight * row_strip[lane]
-            lane_maxima[lane] = value if value > lane_maxima[lane] else lane_maxima[lane]
+            value = a_weight * a_strip[lane] + b_weight * b_strip[lane]
+            maxima[lane] = value if value > maxima[lane] else maxima[lane]
     for row_id in range(n - n % N_LANES, n):
-        lane_maxima[row_id % N_LANES] = max(lane_maxima[row_id % N_LANES], scores[row_id] + weight * added_row[row_id])
-    maximum = lane_maxima[0]
+        maxima[row_id % N_LANES] = max(maxima[row_id % N_LANES], a_weight * a[row_id] + b_weight * b[row_id])
+    return maxima
+
+
+@jit_maxima
+def find_lane_winner(a_weight: float, a: Array, b_weight: float, b: Array, maxima: Array) -> tuple[int, float]:
+    """Return the row with the largest sum, the lowest of equals, and that sum, given the maxima of the lanes."""
+    maximum, lowest_row = maxima[0], len(a)
     for lane in range(1, N_LANES):
-        maximum = max(maximum, lane_maxima[lane])
-    lowest_row = n
+        maximum = max(maximum, maxima[lane])
     for lane in range(N_LANES):
-        if lane_maxima[lane] == maximum:
+        if maxima[lane] == maximum:
             for row_id in range(lane, lowest_row, N_LANES):
-                if scores[row_id] + weight * added_row[row_id] == maximum:
+                if a_weight * a[row_id] + b_weight * b[row_id] == maximum:
                     lowest_row = row_id
                     break
     return lowest_row, maximum
+
+
+@jit_maxima
+def find_largest(a_weight: float, a: Array, b_weight: float, b: Array) -> tuple[int, float]:
+    """Return the row with the largest a_weight · a + b_weight · b, the lowest of equals, and that sum; a, b: (n,)."""
+    winner: tuple[int, float] = find_lane_winner(a_weight, a, b_weight, b, find_lane_maxima(a_weight, a, b_weight, b))
+    return winner
 
 
 @jit_exact

@@ -84,9 +84,9 @@ def walk_queries(
                         scores[item] = exact_cosine * abs(exact_cosine)
             # exclusion: −∞ for those chosen already, 0 for others.
             if rank:
-                pick, _ = find_largest(exclusion, scores, 1.0)
+                pick, _ = find_largest(1.0, exclusion, 1.0, scores)
             else:
-                pick, _ = find_largest(relevance[query_id], relevance[query_id], 0.0)
+                pick, _ = find_largest(1.0, relevance[query_id], 0.0, relevance[query_id])
             chosen[rank], cosines[query_id, rank] = pick, np.copysign(np.sqrt(abs(scores[pick])), scores[pick])
             exclusion[pick] = -np.inf
             toward += unit_products[pick]

@@ -26,7 +26,7 @@ from engine.candidates import Candidates, select_problem
 from engine.matrix import GRAM_ROWS, Matrix, products
 from engine.progress import raise_if_stopped
 from engine.solvers.coverage import CoverageTables, iterate_ground_sets, measure_added_coverage
-from engine.solvers.gram import Gram, compute_products, compute_squared_norms, corpus_gram, fill_slot, transpose_vectors
+from engine.solvers.gram import Gram, compute_products, compute_squared_norms, corpus_gram, fill_row, transpose_vectors
 from engine.solvers.greedy.steps import (
     COVERAGE,
     EXCLUDED,
@@ -36,14 +36,13 @@ from engine.solvers.greedy.steps import (
     ROOT_RESIDUAL,
     SUM,
     find_best_gain,
-    find_lane_maxima,
-    fold_loaded_pick,
+    fold_pick,
     init_gains,
     init_state,
     update_gains,
 )
 from engine.solvers.jit import interpreting, is_interpreted, jit_exact, jit_maxima
-from engine.solvers.largest import N_LANES as COVER_LANES
+from engine.solvers.largest import N_LANES, find_lane_maxima, find_lane_winner
 from engine.solvers.lines import LambdaPath, order_lines
 
 Array = np.ndarray
@@ -54,7 +53,7 @@ MAX_LOG_LAMBDA = 1 - 2.0**-53
 """At λ = 1 itself LOG_RESIDUAL is relevance alone, so its lines end before."""
 N_GUESS_ROWS = 512
 """Rows, the most relevant, on which the picks are guessed, so that most others are excluded."""
-MAX_KEPT_NUMBERS = 1 << 26
+MAX_COLUMN_NUMBERS = 1 << 26
 """Numbers of vectors up to which a corpus keeps them as columns too (256 MiB)."""
 BOUND_MARGIN = 1e-12
 """Share of gains and squared lengths that a bound is wider than its formula, many times its own rounding."""
@@ -76,7 +75,7 @@ def collect_leaders(weight, a, b, slack, value_floor, leader_ids, n_leaders, is_
     lowest row is the best. a, b: (n,) gains at λ = 1 and λ = 0; is_listed: (n,) True for those on the list
     """
     n, diversity_weight, largest, winner = len(a), 1 - weight, -np.inf, len(a)
-    top = find_lane_maxima(weight, a, b)
+    top = find_lane_maxima(weight, a, diversity_weight, b)
     for lane in range(len(top)):
         largest = max(largest, top[lane])
     # Every candidate left has no diversity gain at all: none is listed, and relevance alone decides.
@@ -182,11 +181,16 @@ def refresh_gains(a, b, low, high, slack, is_stale, rows, coverage, share, sums)
     # At each end the best by bound is computed exactly until the best is one that is exact already.
     points, winners = np.array([low, high, low]), np.zeros(3, np.int64)
     for point_id in range(2):
-        winner = find_best_gain(points[point_id], a, b)
+        weight, maxima = points[point_id], find_lane_maxima(points[point_id], a, 1 - points[point_id], b)
+        winner, _ = find_lane_winner(weight, a, 1 - weight, b, maxima)
         while is_stale[winner]:
-            b[winner] = share * measure_added_coverage(rows[winner], coverage, sums)
-            is_stale[winner] = False
-            winner = find_best_gain(points[point_id], a, b)
+            b[winner], is_stale[winner] = share * measure_added_coverage(rows[winner], coverage, sums), False
+            # A gain fell in one lane: the maxima of the others stand.
+            lane = winner % len(maxima)
+            maxima[lane] = -np.inf
+            for item in range(lane, len(a), len(maxima)):
+                maxima[lane] = max(maxima[lane], weight * a[item] + (1 - weight) * b[item])
+            winner, _ = find_lane_winner(weight, a, 1 - weight, b, maxima)
         winners[point_id] = winner
     low_winner, high_winner = winners[0], winners[1]
     slope_difference = (a[high_winner] - b[high_winner]) - (a[low_winner] - b[low_winner])
@@ -197,27 +201,12 @@ def refresh_gains(a, b, low, high, slack, is_stale, rows, coverage, share, sums)
     for point_id in range(3):
         weight, winner = points[point_id], winners[point_id]
         min_value = weight * a[winner] + (1 - weight) * b[winner] - 2 * slack
-        maxima = find_lane_maxima(weight, a, b)
+        maxima = find_lane_maxima(weight, a, 1 - weight, b)
         for lane in range(len(maxima)):
             if maxima[lane] >= min_value:
                 for item in range(lane, len(a), len(maxima)):
                     if is_stale[item] and weight * a[item] + (1 - weight) * b[item] >= min_value:
                         b[item], is_stale[item] = share * measure_added_coverage(rows[item], coverage, sums), False
-
-
-@jit_exact
-def load_row(columns, rows, filled, row_slot, n_used, item):
-    """Return the place in `rows` of a candidate's products with all, computed if missing; −1 if full.
-
-    row_slot: (n,) position of each candidate's row, −1 for none; n_used: (1,) number of positions in use
-    """
-    if row_slot[item] < 0:
-        if n_used[0] == len(rows):
-            return -1
-        row_slot[item] = n_used[0]
-        n_used[0] += 1
-    fill_slot(columns, rows, filled, row_slot[item], item)
-    return row_slot[item]
 
 
 @jit_exact
@@ -304,7 +293,7 @@ def follow_pieces(
     piece_bounds, piece_picks, piece_lines = np.empty((256, 3)), np.empty((256, k), np.int64), np.empty((256, 2 * k))
     path_picks, held_slots, path_values = np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k)
     # Coverage gains are costly, so b holds upper bounds, and only candidates that may win are computed.
-    is_coverage, share, lanes, is_stale = kind == COVERAGE, k / n, np.empty(COVER_LANES), np.zeros(n, np.bool_)
+    is_coverage, share, lanes, is_stale = kind == COVERAGE, k / n, np.empty(N_LANES), np.zeros(n, np.bool_)
     upper = np.empty((k if is_coverage else 0, n))
     init_gains(kind, squares, relevance, k, a, states[0])
     for item in range(n):
@@ -367,10 +356,14 @@ def follow_pieces(
                 piece_lines[n_done, k + rank] = path_values[rank]
             n_done, n_pieces = n_done + 1, 0
             continue
-        held_slots[node_rank] = load_row(columns, rows, filled, row_slot, n_used, pick)
-        if held_slots[node_rank] < 0:
+        if row_slot[pick] < 0:
+            load_rows(columns, rows, filled, row_slot, n_used, path_picks[node_rank:depth])
+        held_slots[node_rank] = row_slot[pick]
+        if row_slot[pick] < 0:
             has_room = False
             break
+        # A row that is not there yet is one of a small corpus, where candidate i has row i.
+        fill_row(columns, rows, filled, row_slot[pick])
         # Exclude the pick, then compute the gains of the others after it, in the state of this depth.
         a[pick] = EXCLUDED
         old_state, new_state, window_first, first_folded = states[node_rank], states[depth], 0, node_rank
@@ -383,7 +376,7 @@ def follow_pieces(
             span_coefficients = window_coefficients
             init_state(kind, squares, new_state)
         for position in range(depth if is_coverage else first_folded, depth - window_first):
-            fold_loaded_pick(
+            fold_pick(
                 kind, columns, rows, held_slots[window_first:], squares, path_picks[window_first:], position, old_state,
                 new_state, floor, span_products, span_coefficients,
             )  # fmt: skip
@@ -438,7 +431,7 @@ class _Rows:
         if gram is not None:
             return cls(gram.columns, gram.squares, gram.rows, gram.filled)
         compute_columns = partial(transpose_vectors, vectors)
-        is_cached = matrix is not None and vectors.numel() <= MAX_KEPT_NUMBERS
+        is_cached = matrix is not None and vectors.numel() <= MAX_COLUMN_NUMBERS
         columns = matrix.derive("columns", compute_columns) if matrix and is_cached else compute_columns()
         squares = compute_squared_norms(columns) if matrix is None else _load_squares(matrix, columns)
         n_rows = min(n, N_INITIAL_ROWS)
@@ -549,15 +542,12 @@ def _find_rivals(kind: int, c: Candidates, path: LambdaPath, slack: float) -> Ar
     After the first pick, which is that of all λ, gains only fall: a candidate is no rival whose gain there is below
     that of every later pick of the path, at each λ.
     """
-    later_gains, starts = path.gains[:, :, 1:], np.append(path.start, path.ends[:-1])
-    if kind == LOG_RESIDUAL:
-        # Beyond MAX_LOG_LAMBDA relevance decides alone, and a pick without a diversity gain excludes nobody.
-        later_gains, starts, ends = (array[starts < MAX_LOG_LAMBDA] for array in (later_gains, starts, path.ends))
-        if (later_gains[:, 0] == later_gains[:, 1]).any():
-            return np.arange(c.count)
-    else:
-        ends = path.ends
-    positions = np.stack([starts, ends])
+    # For LOG_RESIDUAL relevance decides alone at λ = 1, and a pick without a diversity gain excludes nobody.
+    starts = np.append(path.start, path.ends[:-1])
+    is_compared = starts < (MAX_LOG_LAMBDA if kind == LOG_RESIDUAL else np.inf)
+    positions, later_gains = np.stack([starts, path.ends])[:, is_compared], path.gains[is_compared, :, 1:]
+    if kind == LOG_RESIDUAL and (later_gains[:, 0] == later_gains[:, 1]).any():
+        return np.arange(c.count)
     pick_gains = positions[:, :, None] * later_gains[:, 0] + (1 - positions)[:, :, None] * later_gains[:, 1]
     corners: list[tuple[float, float]] = []
     # Gains are lines in λ, so only the corners of the lower convex hull of the picks' least gains matter.

@@ -15,6 +15,7 @@ import numpy as np
 
 from engine.solvers.gram import compute_products, fill_row
 from engine.solvers.jit import jit_exact, jit_maxima
+from engine.solvers.largest import find_largest
 
 Array = np.ndarray
 
@@ -22,7 +23,6 @@ NEAREST, SUM, LOG_RESIDUAL, ROOT_RESIDUAL, COVERAGE = range(5)
 EXCLUDED = -1e300
 """In a and b both: never chosen. In b alone: chosen when nothing else is left, or at weight 1."""
 EXCLUDED_LIMIT = -1e200
-GAIN_LANES = 64
 MAX_COEFFICIENT_SIZE = 16.0
 """A residual with larger coefficients in the chosen rows, or under MIN_RESIDUAL_SHARE of a row's squared length, is
 taken from the rows themselves: inner products would lose its digits."""
@@ -33,46 +33,17 @@ LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
 
 @jit_maxima
-def find_lane_maxima(weight, a, b):
-    """Return (GAIN_LANES,) the largest gain weight·a + (1 − weight)·b among the candidates of each lane.
-
-    Lane l holds the candidates l, l + 64, l + 128 …; a single running maximum over all would not be vectorised by the
-    compiler.
-    """
-    n, diversity_weight, top = len(a), 1 - weight, np.full(GAIN_LANES, -np.inf)
-    for start in range(0, n - GAIN_LANES + 1, GAIN_LANES):
-        a_strip, b_strip = a[start : start + GAIN_LANES], b[start : start + GAIN_LANES]
-        for lane in range(GAIN_LANES):
-            value = weight * a_strip[lane] + diversity_weight * b_strip[lane]
-            top[lane] = value if value > top[lane] else top[lane]
-    for item in range(n - n % GAIN_LANES, n):
-        top[item % GAIN_LANES] = max(top[item % GAIN_LANES], weight * a[item] + diversity_weight * b[item])
-    return top
-
-
-@jit_maxima
 def find_best_gain(weight, a, b):
     """Return the candidate with the largest gain weight·a + (1 − weight)·b, the lowest row of equals.
 
     Where no remaining candidate has a diversity gain (b is EXCLUDED, −10³⁰⁰), the one with the largest a.
     """
-    n, diversity_weight, largest, winner = len(a), 1 - weight, -np.inf, 0
-    top = find_lane_maxima(weight, a, b)
-    for lane in range(GAIN_LANES):
-        largest = max(largest, top[lane])
-    # The first candidate that reaches the maximum of its lane; the lowest over all lanes wins the tie.
-    if largest > EXCLUDED_LIMIT:
-        winner = n
-        for lane in range(GAIN_LANES):
-            if top[lane] == largest:
-                for item in range(lane, winner, GAIN_LANES):
-                    if weight * a[item] + diversity_weight * b[item] == largest:
-                        winner = item
-                        break
-        return winner
-    for item in range(n):
-        if a[item] > a[winner]:
-            winner = item
+    winner, largest = find_largest(weight, a, 1 - weight, b)
+    if largest <= EXCLUDED_LIMIT:
+        winner = 0
+        for item in range(len(a)):
+            if a[item] > a[winner]:
+                winner = item
     return winner
 
 
@@ -240,22 +211,7 @@ def add_direction(columns, rows, row_slots, squares, picks, rank, state, floor, 
 
 
 @jit_maxima
-def fold_pick(kind, columns, rows, filled, squares, picks, rank, old_state, new_state, floor, along, coefficients):
-    """Update the candidates' state, from which diversity gains follow, by one pick.
-
-    The pick's Gram row, its products with all candidates, is computed first if missing. columns: (d, n) vectors; rows,
-    filled: (n, n) Gram rows, and which are computed; squares: (n,) squared lengths; picks: those so far, this one at
-    `rank`; old_state, new_state: (n,) before and after, which may be one array; floor, along, coefficients: for methods
-    by distance to the span of the picks, see `add_direction`
-    """
-    fill_row(columns, rows, filled, picks[rank])
-    fold_loaded_pick(kind, columns, rows, picks, squares, picks, rank, old_state, new_state, floor, along, coefficients)
-
-
-@jit_maxima
-def fold_loaded_pick(
-    kind, columns, rows, row_slots, squares, picks, rank, old_state, new_state, floor, along, coefficients
-):
+def fold_pick(kind, columns, rows, row_slots, squares, picks, rank, old_state, new_state, floor, along, coefficients):
     """Update the candidates' state by a pick whose products with all are rows[row_slots[rank]].
 
     The state, from which diversity gains follow, is by method minus the largest similarity to a pick (NEAREST), minus
@@ -352,12 +308,14 @@ def choose_picks(
         a[p] = EXCLUDED
         if rank + 1 == stop_rank:
             break
+        fill_row(columns, rows, filled, p)
         start = max(0, rank + 1 - window) if window else 0
         if start:
             # What the window left out counts no longer: the state is made anew.
             init_state(kind, squares, state)
         for i in range(0 if start else rank, rank + 1 - start):
-            fold_pick(kind, columns, rows, filled, squares, picks[start:], i, state, state, floor, along, coefficients)
+            recent = picks[start:]
+            fold_pick(kind, columns, rows, recent, squares, recent, i, state, state, floor, along, coefficients)
         if not by_residual:
             for i in range(rank if start == 0 else 0, rank + 1):
                 state[picks[i]] = EXCLUDED
@@ -398,7 +356,7 @@ def choose_for_queries(
 def fold_state_bound(kind, pick_products, error, state):
     """Lower the upper bounds on all candidates' states, (n,), by some picks, in place.
 
-    A state is what a diversity gain follows from (see `fold_loaded_pick`), so a bound on it bounds the gain.
+    A state is what a diversity gain follows from (see `fold_pick`), so a bound on it bounds the gain.
     pick_products: (p, n) products of the picks with all candidates, each within `error`; for a residual method those of
     orthonormal points that span the picks
     """

@@ -150,14 +150,14 @@ def swap_members(
     while not optimal:
         best_gain, leaving_rank, entering = tolerance, -1, -1
         # With the weight 0 the second array adds nothing: this is the largest of `rival_field` alone.
-        _, max_rival = find_largest(rival_field, field, 0.0)
+        _, max_rival = find_largest(1.0, rival_field, 0.0, field)
         for rank in range(k):
             item = set_ids[rank]
             member_value = field[item] + beta * squares[item]
             # What no rival can exceed, and what rounding may take from that.
             if max_rival + beta * max_norm * np.sqrt(squares[item]) - member_value + 1e-3 * tolerance < best_gain:
                 continue
-            rival, rival_value = find_largest(rival_field, rows[item], beta)
+            rival, rival_value = find_largest(1.0, rival_field, beta, rows[item])
             swap_gain = rival_value - member_value
             # Of equal members the highest row leaves.
             if swap_gain > best_gain or (swap_gain == best_gain and leaving_rank >= 0 and item > set_ids[leaving_rank]):

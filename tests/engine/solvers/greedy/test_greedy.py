@@ -218,8 +218,8 @@ def test_no_gain_is_above_its_bound(name):
         steps.init_state(kind, gram.squares, exact)
         bound[:] = exact
         coefficients = np.empty((6, 6))
+        given = (kind, gram.columns, gram.fill_all_rows(), picks, gram.squares)
         for t in range(6):
-            given = (kind, gram.columns, gram.rows, gram.filled, gram.squares)
             steps.fold_pick(*given, picks, t, exact, exact, floor, chosen, coefficients)
         points = gram.columns[:, :6]
         if kind not in (steps.NEAREST, steps.SUM):
@@ -248,8 +248,8 @@ def test_short_residuals_are_at_right_angles_to_the_chosen(noise):
     coefficients = np.empty((10, 10))
     steps.orthonormalise_picks(gram.columns, chosen, 10, floor, points)
     assert np.abs(points.T @ points - np.eye(10)).max() < 1e-14
+    given = (steps.LOG_RESIDUAL, gram.columns, gram.fill_all_rows(), chosen, gram.squares)
     for t in range(10):
-        given = (steps.LOG_RESIDUAL, gram.columns, gram.rows, gram.filled, gram.squares)
         steps.fold_pick(*given, chosen, t, state, state, floor, along, coefficients)
     assert np.abs(along - points.T @ rows.T).max() < 1e-9
 
