@@ -27,12 +27,15 @@ def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
     @wraps(wrapped_function)
     def call_without_autocast(*args: object, **kwargs: object) -> object:
         """Call the wrapped function in full precision and without gradients."""
-        with torch.no_grad(), ExitStack() as disabled_autocast:
+        with torch.no_grad():
             # Each kind of device has its own autocast; entered only if enabled, as a context costs time on every call.
-            for device in ("cpu", "cuda"):
-                if torch.is_autocast_enabled(device):
+            enabled = [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]
+            if not enabled:
+                return wrapped_function(*args, **kwargs)
+            with ExitStack() as disabled_autocast:
+                for device in enabled:
                     disabled_autocast.enter_context(torch.autocast(device, enabled=False))
-            return wrapped_function(*args, **kwargs)
+                return wrapped_function(*args, **kwargs)
 
     return call_without_autocast  # type: ignore[return-value]
 

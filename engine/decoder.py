@@ -1,5 +1,6 @@
 """Decoders: one stage each to retrieve, rerank and select, and the depth of the pool."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Number
@@ -250,7 +251,7 @@ def decode_grid(
     if isinstance(space, Elsewhere):
         return space.decode_grid(decoders, queries, k)
     # The scorers run once per block of queries, so all decoders must share them.
-    if len({decoder_family(decoder) for decoder in decoders}) != 1:
+    if len(decoders) != 1 and len({decoder_family(decoder) for decoder in decoders}) != 1:
         raise ParamError("decoders of a grid must differ in the parameters of their selector only, and be at least one")
     k = SET_SIZE.check(k)
     batch = _decoder_batch(decoders[0], space, queries)
@@ -577,9 +578,14 @@ def query_batch(space: Space | Elsewhere, queries: QueryLike) -> QueryBatch:
         matrix = Matrix(query_rows.unsqueeze(0) if query_rows.ndim == 1 else query_rows, "queries")
         check_dimension("queries", matrix.vectors, space.vectors, "the corpus")
         # Zero rows stay zero: the smallest normal number replaces their length.
-        query_rows = matrix.vectors / matrix.lengths.clamp_min(torch.finfo(query_rows.dtype).tiny).unsqueeze(1)
+        query_rows = matrix.vectors
+        if space.matrix.unit:
+            query_rows = query_rows / matrix.lengths.clamp_min(torch.finfo(query_rows.dtype).tiny).unsqueeze(1)
         ids = tuple(map(str, range(len(query_rows))))
-        queries = Embeddings(ids, query_rows if space.matrix.unit else matrix.vectors)
+        # Numbers that nothing adapts are checked already, and no encoder made them.
+        if space.adapt is None:
+            return QueryBatch(ids, query_rows.to(space.device, space.vectors.dtype))
+        queries = Embeddings(ids, query_rows)
     if not isinstance(queries, Embeddings):
         numbered = as_queries(queries)
         queries = embed_queries(space, numbered if isinstance(queries, Queries) else numbered.texts)
@@ -723,14 +729,13 @@ def _score_block(
                 "text, or Embeddings with their texts"
             )
     scores = _check_scores(retrieve, retrieve.score(space, batch))
-    unpooled = Candidates(
-        space.vectors, scores, batch.vectors, space.matrix, retrieve.inner_product,
-        similarity_scale=retrieve.inner_product or retrieve.similarity_scale,
-    )  # fmt: skip
     # Scales of relevance concern those selectors alone that add it to similarities.
     needs_scale = isinstance(decoder.select, TradeOffSelector)
-    if needs_scale:
-        unpooled = replace(unpooled, scale_basis=retrieve.find_scale_basis(space, batch))
+    unpooled = Candidates(
+        space.vectors, scores, batch.vectors, space.matrix, retrieve.inner_product,
+        similarity_scale=has_similarity_scale(retrieve),
+        scale_basis=retrieve.find_scale_basis(space, batch) if needs_scale else None,
+    )  # fmt: skip
     matches = retrieve.find_matches(space, batch, scores)
     if own_rows is not None:
         matches = exclude_own_documents(scores, matches, own_rows)
@@ -781,7 +786,7 @@ def _check_scores(scorer: Scorer, scores: Tensor) -> Tensor:
     """Return a scorer's scores in float32 or float64; raise DataError if one is not finite."""
     scores = scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
     # A finite sum proves every score finite in one pass; an infinite one may be an overflow of finite scores.
-    if not bool(scores.sum().isfinite()) and not bool(scores.isfinite().all()):
+    if not math.isfinite(scores.sum()) and not bool(scores.isfinite().all()):
         raise DataError(f"{scorer.label} gave a document no finite score; a document that does not match scores 0")
     return scores
 
@@ -862,18 +867,20 @@ def _select_rankings(
         selections = type(selectors[0]).select_grid(selectors, candidates, n_selected)
     else:
         selections = select_per_source(selectors, candidates, n_selected, source_limit)
-    pool, padding, pad = candidates.pool, (0, max(0, k - candidates.count)), torch.nn.functional.pad
+    pool, padding = candidates.pool, (0, k - candidates.count)
     rankings = []
     for selector, selection in zip(selectors, selections, strict=True):
         # Positions in the pool become rows of the corpus; padding stays −1.
-        index = selection.index
+        index, gain = selection.index, selection.gain
         if pool is not None:
             index = torch.where(index >= 0, pool.gather(1, index.clamp_min(0)), -1)
+        if k > candidates.count:
+            index, gain = torch.nn.functional.pad(index, padding, value=-1), torch.nn.functional.pad(gain, padding)
         infos = tuple(
             {**details, **_describe_pool(candidates, query_index, selector, k)}
             for query_index, details in enumerate(selection.info)
         )
-        rankings.append(Ranking(pad(index, padding, value=-1), pad(selection.gain, padding), infos))
+        rankings.append(Ranking(index, gain, infos))
     return rankings
 
 

@@ -74,10 +74,9 @@ def collect_leaders(weight, a, b, slack, value_floor, leader_ids, n_leaders, is_
     largest, or at least `value_floor` where that is lower. They are appended to leader_ids[:n_leaders]; of equals the
     lowest row is the best. a, b: (n,) gains at λ = 1 and λ = 0; is_listed: (n,) True for those on the list
     """
-    n, diversity_weight, largest, winner = len(a), 1 - weight, -np.inf, len(a)
+    diversity_weight = 1 - weight
     top = find_lane_maxima(weight, a, diversity_weight, b)
-    for lane in range(len(top)):
-        largest = max(largest, top[lane])
+    winner, largest = find_lane_winner(weight, a, diversity_weight, b, top)
     # Every candidate left has no diversity gain at all: none is listed, and relevance alone decides.
     if largest <= EXCLUDED_LIMIT:
         return find_best_gain(weight, a, b), n_leaders
@@ -85,14 +84,11 @@ def collect_leaders(weight, a, b, slack, value_floor, leader_ids, n_leaders, is_
     # A lane holds every 64th candidate; lanes whose maximum is too small are skipped.
     for lane in range(len(top)):
         if top[lane] >= min_value:
-            for item in range(lane, n, len(top)):
-                value = weight * a[item] + diversity_weight * b[item]
-                if value >= min_value and not is_listed[item]:
+            for item in range(lane, len(a), len(top)):
+                if not is_listed[item] and weight * a[item] + diversity_weight * b[item] >= min_value:
                     is_listed[item] = True
                     leader_ids[n_leaders] = item
                     n_leaders += 1
-                if value == largest and item < winner:
-                    winner = item
     return winner, n_leaders
 
 
@@ -238,15 +234,10 @@ def has_mark(marks, low, high):
 
     Marks are the λ that a caller wants to know about; without any, every λ is wanted.
     """
-    # Binary search for the first mark that is not below `low`.
-    search_low, search_high = 0, len(marks)
-    while search_low < search_high:
-        middle = (search_low + search_high) // 2
-        if marks[middle] < low:
-            search_low = middle + 1
-        else:
-            search_high = middle
-    return len(marks) == 0 or (search_low < len(marks) and marks[search_low] <= high)
+    for mark in marks:
+        if low <= mark <= high:
+            return True
+    return len(marks) == 0
 
 
 @jit_exact
@@ -369,11 +360,8 @@ def follow_pieces(
         old_state, new_state, window_first, first_folded = states[node_rank], states[depth], 0, node_rank
         span_products, span_coefficients = along, coefficients
         if window and depth > window:
-            old_state = new_state
-            window_first = depth - window
-            first_folded = 0
-            span_products = window_along
-            span_coefficients = window_coefficients
+            old_state, window_first, first_folded = new_state, depth - window, 0
+            span_products, span_coefficients = window_along, window_coefficients
             init_state(kind, squares, new_state)
         for position in range(depth if is_coverage else first_folded, depth - window_first):
             fold_pick(
