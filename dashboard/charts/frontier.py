@@ -68,6 +68,8 @@ colour that is as pale as on a light one cannot be told from the ground."""
 UNKNOWN_WIDTH, UNKNOWN_OPACITY, LONE_OPACITY = 2.0, 0.7, 0.75
 """Width in pixels and opacity of a line of which no chance is known, and the least opacity of a decoder's only point,
 which no line shows."""
+JOIN_WIDTH = 1.5
+"""Width in pixels of the dotted lines between settings: as wide as a chance they would pass for curves."""
 RING_PX, STRIP_PX, CAP_PX = 9, 1, 5
 """Radius of the ring at a choice, and half the widths of its whisker and of the whisker's ends."""
 BUDGET_STEP = 0.005
@@ -333,6 +335,11 @@ def has_exact_lines(frontier: Frontier, exact_curves: Collection[Curve]) -> bool
     return any({frontier.x, frontier.y} <= set(curve.means) for curve in exact_curves)
 
 
+def has_joins(chart: FrontierChart) -> bool:
+    """Return True if settings of a decoder are joined by straight lines, as it has no curve."""
+    return any(not line.is_exact for curves, _ in group_curves(chart.frontier) for line in build_lines(chart, curves))
+
+
 def list_curve_places(chart: FrontierChart) -> list[Place]:
     """Return the positions of all settings of the exact curves, in the units of the axes."""
     axes, places = (chart.frontier.x, chart.frontier.y), list[Place]()
@@ -570,7 +577,7 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
     symbol = f"{style.symbol}-open" if position else style.symbol
     named = {"name": escape(format_method(first), 48), "legendgroup": f"{first.point.method} {position}"}
     for line in build_lines(chart, curves):
-        look = build_line_look(chart, line, colour) | {"dash": DASHES[position % len(DASHES)]}
+        look = {"dash": DASHES[position % len(DASHES)]} | build_line_look(chart, line, colour)
         figure.add_scatter(
             x=line.x, y=line.y, mode="lines", line=look, hoverinfo="skip", showlegend=False,
             meta=build_line_facts(chart, first.point.method, line), **named,
@@ -597,16 +604,19 @@ class CurvePart:
 
     x: list[float]
     y: list[float]
-    position: int | None  # of the setting in its middle, among those of the estimates; None without one
+    position: int | None = None  # of the setting in its middle, among those of the estimates; None without one
+    is_exact: bool = True  # False for straight lines between settings, on which no setting lies
 
 
 def is_chance_unknown(chart: FrontierChart, line: CurvePart) -> bool:
-    """Return True if nothing is known of a line's chance: it is not among what is estimated, or not yet."""
-    return line.position is None and (chart.is_partial or chart.estimates is not None)
+    """Return True if nothing is known of a line's chance: no settings lie on it, or none that are estimated, or yet."""
+    return not line.is_exact or (line.position is None and (chart.is_partial or chart.estimates is not None))
 
 
 def build_line_look(chart: FrontierChart, line: CurvePart, colour: str) -> dict[str, Any]:
     """Build colour and width of a line: by its chance to keep the budget, and calm where that is not known."""
+    if not line.is_exact:
+        return {"color": translucent(colour, UNKNOWN_OPACITY), "width": JOIN_WIDTH, "dash": "dot"}
     if is_chance_unknown(chart, line):
         return {"color": translucent(colour, UNKNOWN_OPACITY), "width": UNKNOWN_WIDTH}
     chance = find_chance(chart, line.position)
@@ -699,7 +709,7 @@ def build_chance_facts(chart: FrontierChart, method: str, positions: Sequence[in
 def build_lines(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]) -> list[CurvePart]:
     """Return the lines that join a selector's points: parts of its exact curve, or else straight ones.
 
-    curves: its points, a list for each curve. Of more than MAX_CURVES curves only one is drawn: the first that has a
+    curves: its points, a list for each curve. Of more than MAX_CURVES curves only those are drawn that have a
     recommended setting, else the first that has a best point, else the first. There are none over times, which differ
     from call to call, so that a line would say nothing of the settings between its points.
     """
@@ -708,8 +718,9 @@ def build_lines(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]])
     if len(curves) > MAX_CURVES:
         choices = () if chart.decision is None else (chart.decision.sure, chart.decision.bet)
         chosen_labels = read_column(filter(None, choices), "label")
-        best = [curve for labels in (chosen_labels, chart.best_points) for curve in curves if _passes(curve, labels)]
-        curves = [next(iter(best), curves[0])]
+        chosen = [curve for curve in curves if _passes(curve, chosen_labels)]
+        best = [curve for curve in curves if _passes(curve, chart.best_points)]
+        curves = chosen or [next(iter(best), curves[0])]
     lines = []
     for curve in curves:
         exact_curve = find_curve(curve[0], chart.frontier, chart.exact)
@@ -717,7 +728,8 @@ def build_lines(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]])
             lines += _divide_curve(chart, exact_curve)
         # While settings are measured, straight lines would pass for curves that are not there yet.
         elif len(curve) > 1 and not chart.is_partial:
-            lines += _join_points(chart, curve)
+            places = chart.xy(curve)
+            lines.append(CurvePart(places["x"], places["y"], is_exact=False))
     return lines
 
 
@@ -736,22 +748,6 @@ def _list_line_places(chart: FrontierChart) -> list[Place]:
 def _passes(curve: Sequence[FrontierPoint], labels: Collection[str]) -> bool:
     """Return True if a curve passes through a point with one of the labels."""
     return not set(labels).isdisjoint(read_column(curve, "point.label"))
-
-
-def _join_points(chart: FrontierChart, points: Sequence[FrontierPoint]) -> list[CurvePart]:
-    """Join neighbouring points of a curve by lines, drawn as wide as their chance to keep the budget.
-
-    The budget is the share of the baseline's metric that a setting must keep. A line has the chance of its lower end.
-    Without estimates there are no chances: all points have one line.
-    """
-    if chart.estimates is None:
-        places = chart.xy(points)
-        return [CurvePart(places["x"], places["y"], None)]
-    lines = []
-    for pair in pairwise(points):
-        places, lower = chart.xy(pair), min(pair, key=lambda point: point.y)
-        lines.append(CurvePart(places["x"], places["y"], chart.estimates.position_of.get(lower.point.label)))
-    return lines
 
 
 def _divide_curve(chart: FrontierChart, curve: Curve) -> list[CurvePart]:

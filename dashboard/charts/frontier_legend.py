@@ -15,6 +15,7 @@ from dashboard.charts.frontier import (
     fade,
     has_envelope_line,
     has_exact_lines,
+    has_joins,
     widen,
 )
 from dashboard.charts.palette import GREY, Style, method_style
@@ -93,6 +94,10 @@ def list_lines_and_points(chart: FrontierChart, *, has_panels: bool) -> list[Leg
     if has_exact_lines(chart.frontier, chart.exact):
         drawing = _draw_line(EXACT_PLACES, colour, 2)
         entries.append(LegendEntry(drawing=drawing, words="every λ", description="line: every λ"))
+    if has_joins(chart):
+        drawing = f'<path d="M1 18L16 8L31 14" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="2 3"/>'
+        description = "dots: join a decoder's settings, with none between them"
+        entries.append(LegendEntry(drawing=drawing, words="joins settings", description=description))
     return [*entries, _draw_sign(style, colour, 11, "click for results", "click a point to see its results")]
 
 

@@ -23,6 +23,7 @@ from dashboard.charts.figure import TIMES
 from dashboard.charts.frontier import (
     CAP_PX,
     INK_SHARE,
+    JOIN_WIDTH,
     RING_PX,
     STRIP_OPACITY,
     STRIP_PX,
@@ -82,6 +83,8 @@ MAX_LABEL_LETTERS = 28
 SAMPLE_PX = 6
 """Distance of the positions on a line that labels avoid."""
 N_CARD_TICKS = 5
+JOIN_DASHES = "1.5 3.5"
+"""Dashes of straight lines between settings, which are no curves."""
 DASH_PATTERNS = ("", "9 6", "2 4", "9 5 2 5", "14 6", "14 5 2 5")
 """Lengths of the dashes and gaps of each of the palette's dashes, in pixels."""
 POLYGONS = {
@@ -499,9 +502,11 @@ class _CardFrontier:
             chance = find_chance(self.chart, line.position)
             # Grey is pale enough.
             opacity = fade(chance) if is_named else 1.0
-            dashes = DASH_PATTERNS[group.chain_position % len(DASH_PATTERNS)]
+            width, dashes = widen(chance), DASH_PATTERNS[group.chain_position % len(DASH_PATTERNS)]
+            if not line.is_exact:
+                width, dashes = JOIN_WIDTH, JOIN_DASHES
             look = {"stroke-opacity": f"{opacity:.3g}", "stroke-dasharray": dashes}
-            _add_line(self.plot, line_places, colour, widen(chance), **look)
+            _add_line(self.plot, line_places, colour, width, **look)
             samples = self.add_marks(_sample(line_places), fade(chance))
             places += samples
             likely_places += samples if chance >= BET_CHANCE else []

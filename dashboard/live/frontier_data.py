@@ -10,6 +10,7 @@ from dashboard.charts.frontier import (
     build_chance_facts,
     build_controls,
     build_envelope,
+    build_line_facts,
     build_lines,
     find_curve,
     find_positions,
@@ -165,8 +166,9 @@ def _build_series(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]
     points = [point for curve_points in curves for point in curve_points]
     method, lines = points[0].point.method, []
     for line in build_lines(chart, curves):
-        facts = build_chance_facts(chart, method, [line.position])
-        lines.append({"x": _round(line.x), "y": _round(line.y), "keep": facts and facts["keep"]})
+        facts = build_line_facts(chart, method, line)
+        keep, is_exact = facts and facts["keep"], line.is_exact
+        lines.append({"x": _round(line.x), "y": _round(line.y), "keep": keep, "isExact": is_exact})
     facts = build_chance_facts(chart, method, find_positions(chart, [point.point.label for point in points]))
     cards = [visible(f"{point.name}. {format_means(chart.frontier, point.x, point.y)}") for point in points]
     places = {axis: _round(values) for axis, values in chart.xy(points).items()}

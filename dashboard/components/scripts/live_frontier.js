@@ -94,7 +94,7 @@ export class LiveFrontier {
   // Return what BudgetLevel widens and fades: nodes with the facts from which it computes chances.
   drawSeries(plot, { method, sign, light, dark, lines, points }) {
     const group = make(plot, "g", "series", { style: `--light:${light};--dark:${dark}` }), drawn = [];
-    for (const line of lines) drawn.push({ method, keep: line.keep, lines: [make(group, "path", "line", { d: this.trace(line) })], points: [] });
+    for (const line of lines) drawn.push({ method, keep: line.keep, lines: [make(group, "path", line.isExact ? "line" : "line join", { d: this.trace(line) })], points: [] });
     const { xaxis, yaxis } = this.frame;
     const marks = points.x.map((x, i) => {
       const mark = make(group, "text", "point", { x: xaxis.d2p(x), y: yaxis.d2p(points.y[i]), text: sign });

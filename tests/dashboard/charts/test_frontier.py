@@ -5,6 +5,7 @@ import itertools
 import random
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -15,7 +16,9 @@ from scipy import stats
 import engine
 from dashboard.charts.frontier import (
     BUDGET_SHAPE,
+    JOIN_WIDTH,
     LONE_OPACITY,
+    MAX_CURVES,
     MIN_OPACITY,
     MIN_WIDTH,
     RING_PX,
@@ -31,6 +34,7 @@ from dashboard.charts.frontier import (
     fade,
     find_chance,
     find_curve,
+    group_curves,
     list_budgets,
     name_denied_role,
     plot_frontier,
@@ -150,7 +154,7 @@ def test_setting_that_is_left_out_is_as_pale_as_one_that_hardly_keeps_the_budget
 def test_points_and_lines_look_alike_without_estimates(found):
     figure = plot_frontier(FrontierChart(frontier=found, dark=False, share=0.7))
     assert {opacity for *_, opacity in read_points(figure).values()} == {1.0}
-    assert {line.line.width for line in read_lines(figure, "mmr")} == {widen(1.0)}
+    assert {(line.line.width, line.line.dash) for line in read_lines(figure, "mmr")} == {(JOIN_WIDTH, "dot")}
     assert not [trace for trace in figure.data if trace.meta] and not set(read_shapes(figure)) - {
         VEIL_SHAPE, BUDGET_SHAPE
     }  # fmt: skip
@@ -177,14 +181,26 @@ def test_exact_curve_is_as_wide_as_the_setting_in_the_middle_of_each_part_is_sur
         assert (line.x[-1], line.y[-1]) == (next_line.x[0], next_line.y[0]), "each ends where the next begins"
 
 
-def test_line_between_two_points_is_as_wide_as_the_lower_one_is_sure(found, estimates, estimated_chart):
+def test_settings_without_a_curve_are_joined_by_dots_that_no_budget_widens(found, estimated_chart):
     lines = read_lines(plot_frontier(estimated_chart), "nnn")
-    chances = estimates.find_chances(0.9)
-    by_x = {p.x: p for p in found.points if p.point.method == "nnn"}
-    assert len(lines) > 2
-    for line in lines:
-        lower = min((by_x[x] for x in line.x), key=lambda p: p.y)
-        assert line.line.width == pytest.approx(widen(chances[estimates.position_of[lower.point.label]]))
+    xs = {point.x for point in found.points if point.point.method == "nnn"}
+    assert lines and all(len(line.x) > 2 and {*line.x} <= xs for line in lines)
+    assert {(line.line.width, line.line.dash, line.meta) for line in lines} == {(JOIN_WIDTH, "dot", None)}
+
+
+def test_lines_of_many_curves_pass_through_both_recommended_settings(found, estimated_chart):
+    curves, _ = next(group for group in group_curves(found) if group[0][0][0].point.method == "nnn")
+    assert len(curves) > MAX_CURVES, "or else all are drawn"
+    for choices in ([curves[0][0], curves[-1][-1]], [curves[1][0]]):
+        sure, bet = [SimpleNamespace(label=point.point.label) for point in choices] + [None] * (2 - len(choices))
+        chart = replace(estimated_chart)
+        vars(chart)["decision"] = SimpleNamespace(sure=sure, bet=bet)
+        lines = build_lines(chart, curves)
+        assert [(line.x[0], line.is_exact) for line in lines] == [
+            (estimated_chart.xy(curve)["x"][0], False)
+            for curve in curves
+            if {point.point.label for point in curve} & {choice.point.label for choice in choices}
+        ]
 
 
 def test_browser_gets_the_numbers_behind_every_chance(estimates, estimated_chart):
@@ -297,12 +313,11 @@ def test_legend_draws_each_mark_beside_four_words_at_most_and_tells_its_meaning(
     entries = [*list_marks(chart), *list_lines_and_points(chart, has_panels=True)]
     assert [entry.words for entry in entries] == [
         "likelier to keep 90%", "choice, likely range", "best of all", "set in Explore", "below the budget",
-        "best setting", "every λ", "click for results",
+        "best setting", "every λ", "joins settings", "click for results",
     ]  # fmt: skip
     assert all(len(entry.words.split()) <= 4 for entry in entries)
-    assert [entry.words for entry in list_lines_and_points(replace(chart, exact=[]), has_panels=False)] == [
-        "click for results"
-    ]
+    without_curves = list_lines_and_points(replace(chart, exact=[]), has_panels=False)
+    assert [entry.words for entry in without_curves] == ["joins settings", "click for results"]
     chosen = method_style(chart.decision.sure.decoder.select.spec.name)
     assert all(chosen.colour(is_dark) in entry.drawing for entry in entries[:2]), "in the colour that the chart has"
     legend = ElementTree.fromstring(format_legend(entries).partition("</style>")[2])
@@ -538,13 +553,13 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart
     assert {i for t in own for i in t.customdata} == {p.point.label for p in found.points} - {chart.base.point.label}
     assert len({t.xaxis for t in own}) == len(METHODS) - 1, "the baseline, one point, has no panel"
     lines = [t for t in figure.data if t.mode == "lines" and t.name != "best of all"]
-    assert len(lines) == 2 and {t.line.width for t in lines} == {widen(1.0)}, "of MMR, and the best of NNN's"
+    assert len(lines) == 2 and {t.line.width for t in lines} == {JOIN_WIDTH}, "of MMR, and the best of NNN's"
     panels, main_chart = plot_panels(estimated_chart), plot_frontier(estimated_chart)
     widths, main_chart_widths = (
         sorted(t.line.width for t in each.data if t.meta is not None and t.mode == "lines")
         for each in (panels, main_chart)
     )
-    assert widths == main_chart_widths and len(set(widths)) > 10
+    assert widths == main_chart_widths and len(set(widths)) > 5
     assert panels.layout.meta["level"] == main_chart.layout.meta["level"], "the budget can be dragged in panels too"
     estimates, names = estimated_chart.estimates, panels.layout.meta["panels"]
     best = [

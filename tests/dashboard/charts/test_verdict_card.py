@@ -11,6 +11,7 @@ import pytest
 import engine
 from dashboard.charts.card_labels import estimate_width
 from dashboard.charts.frontier import (
+    JOIN_WIDTH,
     STRIP_PX,
     FrontierChart,
     build_lines,
@@ -228,7 +229,8 @@ def test_lines_have_the_page_s_geometry_widths_and_window(card):
         for line in build_lines(card.chart, curves):
             chance = find_chance(card.chart, line.position)
             look = (method_style(method).light, f"{fade(chance):.3g}") if is_named else (GREY[False], "1")
-            (expected if is_named else grey).append((look[0], f"{widen(chance):.3g}", look[1], line))
+            width = widen(chance) if line.is_exact else JOIN_WIDTH
+            (expected if is_named else grey).append((look[0], f"{width:.3g}", look[1], line))
     drawn = [one for tag, one in read(card) if tag == "polyline" and one.get("stroke-opacity")]
     looks = [tuple(map(one.get, ("stroke", "stroke-width", "stroke-opacity"))) for one in drawn]
     # Those in grey are below the others.
