@@ -156,7 +156,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     if with_passages:
         loaded_with_passages = passages.replace_by_passages(loaded)
         if loaded_with_passages is None:
-            _draw_judge_button()
+            verdict.draw_judge_button()
             return
         loaded = loaded_with_passages
         question = question and passages.label_question(loaded, question)
@@ -453,14 +453,9 @@ def _draw_obstacle(loaded: Loaded, split: str) -> None:
     st.text(remedy)
     # Without vectors of queries people cannot judge either.
     if loaded.has_query_vectors:
-        _draw_judge_button()
+        verdict.draw_judge_button()
     elif st.button("Load a corpus", type="primary", key="tradeoff.load"):
         st.switch_page(decoders.DATA_SCREEN)
-
-
-def _draw_judge_button(button_kind: Literal["primary", "secondary"] = "secondary") -> None:
-    """Draw the button that goes to Judge, where people grade what the decoders return for their own searches."""
-    st.button("Judge queries", type=button_kind, key="tradeoff.judge.own", on_click=selection.open_judge)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -545,7 +540,7 @@ def _draw_judge_step(controls: Any, board: _Board) -> None:
     """Draw the button that goes to Judge among the controls of passages, as what to do next once there is a verdict."""
     # Passages cannot tell if lists stay on topic. While settings are to be measured, that is the next step.
     with controls:
-        _draw_judge_button("primary" if _has_complete_verdict(board) else "secondary")
+        verdict.draw_judge_button("primary" if _has_complete_verdict(board) else "secondary")
 
 
 def _has_complete_verdict(board: _Board) -> bool:

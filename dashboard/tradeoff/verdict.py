@@ -15,6 +15,7 @@ from dashboard.charts.verdict_data import (
     count_compared,
     describe_scope,
     find_method,
+    format_certainty,
     format_sure_share,
     format_two_sided,
     list_headlines,
@@ -35,7 +36,7 @@ from engine.evaluation.decide import MIN_QUERIES, OptionEstimates, estimate_prov
 from engine.evaluation.decision import PASSAGES_PREFIX, Decision, Option, describe_outcome, lacks_confirmed_gain
 from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, FrontierPoint
-from engine.evaluation.metrics import title_of
+from engine.evaluation.metrics import METRICS, title_of
 from engine.evaluation.paired import TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.compute import DATE_ENTRY
@@ -112,6 +113,10 @@ def draw_verdict(
                     args=(request,),
                     help="Too many of the documents that the most promising setting returns have no judgement.",
                 )
+            if decision.missing_queries and not decision.is_on_passages and METRICS[decision.metric].needs == "qrels":
+                # On passages this button stands among the controls.
+                is_next = is_complete and not decision.awaits_judgements
+                draw_judge_button("primary" if is_next else "secondary")
             draw_compare_all(estimate_all)
         # The sentences after the headlines say on which queries it was chosen.
         origin_sentences = decision.sentences[len(list_headlines(decision)) :]
@@ -194,6 +199,11 @@ def draw_compare_all(
     why = "Chooses all decoders above and measures what is missing: the verdict looks at those that are measured."
     options: dict[str, Any] = {"type": button_kind, "on_click": selection.compare_all_decoders, "help": why}
     st.button(f"Compare all{time_text}", key="tradeoff.all", **options)
+
+
+def draw_judge_button(button_kind: Literal["primary", "secondary"] = "secondary") -> None:
+    """Draw the button that goes to Judge, where people grade what the decoders return for their own searches."""
+    st.button("Judge queries", type=button_kind, key="tradeoff.judge.own", on_click=selection.open_judge)
 
 
 def draw_choices(data: dict[str, Any]) -> None:
@@ -432,7 +442,9 @@ def _list_cells(option: Option, estimates: OptionEstimates, decision: Decision) 
     """Return the cells of an option's row but the one that tells how sure it is, which depends on the budget."""
     # Of a setting that is no candidate nothing is sure: its documents that nobody judged may cost it anything.
     bound = f"{percent(option.low)} to {percent(option.high)}" if option.is_left_out else format_sure_share(option)
-    cells = [option.name, f"{signed(100 * option.gain, 0)}%", f"{percent(option.share_kept, 1)}\n{bound}"]
+    # Of too few queries nothing but the mean is worth a word.
+    bound = "" if option.chance is None else f"\n{bound}"
+    cells = [option.name, f"{signed(100 * option.gain, 0)}%", f"{percent(option.share_kept, 1)}{bound}"]
     cells += [] if decision.judged is None else [_format_judged(option)]
     return [*cells, _format_wins(estimates, option)]
 
@@ -442,9 +454,7 @@ def _format_certainty(option: Option, decision: Decision | None) -> str:
 
     decision: at this budget, with what another split says of its choices; None for another budget
     """
-    if option.is_left_out:
-        return "strays" if option.is_stray else "too few judged"
-    text = "sure" if option.is_sure else f"{option.times_in_hundred} in 100"
+    text = format_certainty(option)
     for choice in () if decision is None else (decision.sure, decision.bet):
         # The estimates do not know what another split says of a choice.
         if choice is not None and choice.label == option.label and decision is not None:

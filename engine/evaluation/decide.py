@@ -30,6 +30,7 @@ from engine.evaluation.decision import (
     TIED_GAIN,
     Decision,
     Option,
+    count_missing_queries,
     find_best,
     find_safest,
     identify_decoder,
@@ -290,6 +291,11 @@ class EstimatedSettings(MeasuredSettings):
         is_corrected = self.sample is not None
         return 1 + float(self.losses.mean[position]) if is_corrected else float(means[position + 1] / means[0])
 
+    @property
+    def missing_queries(self) -> int:
+        """The number of queries that are missing for any choice; 0 if there are enough."""
+        return count_missing_queries(len(self.aligned.queries), None if self.sample is None else self.sample.use)
+
     @cached_property
     def intervals(self) -> tuple[np.ndarray, np.ndarray]:
         """The (m,) ends of the 95% intervals of the kept shares, each setting's for itself.
@@ -482,6 +488,8 @@ class OptionEstimates(EstimatedSettings):
         if not len(blocked):
             return None
         chances = self.find_chances(keep)[blocked]
+        if self.missing_queries:
+            return int(blocked[self.rank_likelihoods(keep)[blocked].argmax()])
         # 2 where it would be sure, 1 where it would be a bet, else 0.
         level = (chances >= SURE_CHANCE).astype(int) + (chances >= BET_CHANCE)
         best_level = level.max()
@@ -512,9 +520,9 @@ class OptionEstimates(EstimatedSettings):
 
         keep: the budget, the share of the baseline's metric that a setting must keep
         """
-        chances = self.find_chances(keep)
+        likelihoods = self.rank_likelihoods(keep)
         candidates = np.flatnonzero((self.gains > TIE_TOLERANCE) & ~self.is_left_out).tolist()
-        return max(candidates, key=lambda position: (chances[position], self.gains[position]), default=None)
+        return max(candidates, key=lambda position: (likelihoods[position], self.gains[position]), default=None)
 
     def find_best_positions(self, keep: float, pinned: str | None = None) -> list[int]:
         """Find each decoder's best setting for a budget, as `list_best_options` does; the sure choice comes first.
@@ -523,14 +531,14 @@ class OptionEstimates(EstimatedSettings):
         too few documents are judged, by falling gain. keep: the budget, the share of the baseline's metric to keep;
         pinned: as `find_choices` takes it
         """
-        chances, (sure, _) = self.find_chances(keep), self.find_choices(keep, pinned)
+        chances, (sure, _) = self.rank_likelihoods(keep), self.find_choices(keep, pinned)
         best = []
         for positions in self.decoder_positions:
             if sure is not None and sure in positions:
                 best.append(sure)
                 continue
             is_sure = (chances[positions] >= SURE_CHANCE) & (self.gains[positions] > TIE_TOLERANCE)
-            is_sure &= ~self.is_left_out[positions]
+            is_sure &= ~self.is_left_out[positions] & (not self.missing_queries)
             # Only the sure ones with nearly the largest gain can be the best, which saves making all options.
             min_gain = self.gains[positions][is_sure].max(initial=-np.inf) - 2 * TIED_GAIN
             nearly_best = positions[is_sure & (self.gains[positions] >= min_gain)] if is_sure.any() else positions
@@ -540,7 +548,7 @@ class OptionEstimates(EstimatedSettings):
         def rank(position: int) -> tuple[Any, ...]:
             """Return the sort key: of what is not sure the likelier setting comes first, whatever it gains."""
             is_left_out = bool(self.is_left_out[position])
-            is_unsure = not is_left_out and chances[position] < SURE_CHANCE
+            is_unsure = not is_left_out and (bool(self.missing_queries) or chances[position] < SURE_CHANCE)
             chance = chances[position] if is_unsure else 0.0
             return position != sure, is_left_out, is_unsure, -chance, -self.gains[position]
 
@@ -635,7 +643,12 @@ class OptionEstimates(EstimatedSettings):
             return None
 
     def find_chances(self, keep: float) -> np.ndarray:
-        """Return each setting's chance to keep a share of the baseline's metric, (m,); computed once a share."""
+        """Return each setting's chance to keep a share of the baseline's metric, (m,); computed once a share.
+
+        NaN where the queries are too few for any, which is neither sure nor a bet.
+        """
+        if self.missing_queries:
+            return np.full(len(self.gains), np.nan)
         chances = self._chances.get(keep)
         if chances is None:
             scores = self.losses.score(self.losses.mean, keep)
@@ -645,6 +658,12 @@ class OptionEstimates(EstimatedSettings):
                 self._chances.clear()
             self._chances[keep] = chances
         return chances
+
+    def rank_likelihoods(self, keep: float) -> np.ndarray:
+        """Return (m,) numbers by which likelier settings come first, as `Option.likelihood` does."""
+        if not self.missing_queries:
+            return self.find_chances(keep)
+        return np.array([self.find_share(position) for position in range(len(self.gains))])
 
     @cached_property
     def _chances(self) -> dict[float, np.ndarray]:
@@ -678,9 +697,9 @@ class OptionEstimates(EstimatedSettings):
             share_kept=self.find_share(position),
             low=low,
             high=high,
-            chance=float(self.find_chances(keep)[position]),
-            # The documents that nobody judged may cost it anything.
-            sure_share=0.0 if is_left_out else sure_share,
+            chance=None if self.missing_queries else float(self.find_chances(keep)[position]),
+            # The documents that nobody judged, and the queries that nobody asked, may cost it anything.
+            sure_share=0.0 if is_left_out or self.missing_queries else sure_share,
             judged=None if np.isnan(judged_share) else judged_share,
             other_change=None if np.isnan(self.other_changes[position]) else float(self.other_changes[position]),
             is_left_out=is_left_out,

@@ -10,6 +10,7 @@ from scipy import stats
 
 import engine
 from engine import DataError, Embeddings, ParamError, Qrels, Space, decide
+from engine.evaluation.corrected_judge import JudgeUse
 from engine.evaluation.decide import (
     BET_CHANCE,
     SURE_CHANCE,
@@ -18,6 +19,8 @@ from engine.evaluation.decide import (
     find_lower_share,
 )
 from engine.evaluation.decision import (
+    MIN_DECISION_QUERIES,
+    count_missing_queries,
     describe_outcome,
     describe_tie,
     find_best,
@@ -189,7 +192,7 @@ def test_lower_share_is_the_largest_that_both_splits_are_sure_of(low, gain, shar
 def test_weak_verdict_has_a_warning():
     decision = decide([BASE, *make_weights()])
     assert decision.warning == ""
-    assert replace(decision, queries=24).warning.startswith("Only 24 queries: ")
+    assert replace(decision, queries=25).warning.startswith("Only 25 queries: ")
     left_out = replace(decision, left_out=decision.options, judged=0.1, judged_most=0.4)
     assert left_out.warning.startswith("No setting can be chosen") and "10% to 40%" in left_out.warning
 
@@ -838,3 +841,44 @@ def test_setting_whose_sets_are_much_less_relevant_than_the_baseline_s_is_not_ch
     assert (said in decision.sentences) == is_stray
     assert estimates.count_missing(0.95) == 0, "judging its documents would not help"
     assert estimate_options(cells).decide(0.95).sure.label == cells[2].label, "nothing is known of the corpus"
+
+
+def test_few_queries_give_no_bet_and_no_chance_but_how_many_more_to_judge(monkeypatch):
+    """Of 4 queries each decoder kept the budget "47 in 100", and a list with a garden hose was "a bet"."""
+    few, enough = MIN_DECISION_QUERIES - 1, MIN_DECISION_QUERIES
+    values = {"vrsd": make_values(0.6, 0.03, 0.1, seed=2), "max_sum": make_values(0.5, 0.01, 0.1, seed=2)}
+
+    def take(n_queries):
+        points = [cell("top_k", make_values()), *(cell(name, named) for name, named in values.items())]
+        return [
+            replace(each, queries=each.queries[:n_queries], values={k: v[:n_queries] for k, v in each.values.items()})
+            for each in points
+        ]
+
+    estimates = estimate_options(take(few))
+    decision = estimates.decide(0.95)
+    assert decision.sure is None and decision.bet is None and decision.missing_queries == 1
+    assert decision.sentences[0] == f"{few} queries cannot tell what keeps 95% of Top-k's Recall@10: judge 1 more."
+    assert "bet" not in str(decision) and "nearest" not in str(decision) and decision.warning == ""
+    assert {(option.chance, option.sure_share, option.is_sure) for option in decision.options} == {(None, 0.0, False)}
+    assert "chance unknown" in repr(decision.options[0])
+    json.dumps(decision.as_json(), allow_nan=False)
+    assert decision.to_frame()["chance"].isna().all()
+    kept = max(decision.options, key=lambda option: (option.share_kept, option.gain))
+    assert decision.nearest.label == kept.label == find_best(decision.options).label
+    best = [estimates.aligned.cells[1 + position].label for position in estimates.find_best_positions(0.95)]
+    assert best == [o.label for o in sorted(decision.options, key=lambda o: (-o.share_kept, -o.gain))]
+    decided = decide(take(enough))
+    assert decided.missing_queries == 0 and all(option.chance is not None for option in decided.options)
+    assert "cannot tell" not in str(decided)
+    assert decide(take(4)).sentences[0].endswith(": judge 21 more.")
+    short = estimate_options(take(few))
+    monkeypatch.setattr(type(short), "is_left_out", np.array([True, True]))
+    assert short.find_best_left_out(0.95) == short.position_of[kept.label]
+
+
+def test_model_that_narrows_intervals_counts_as_more_queries():
+    use = JudgeUse(judge="m", model_queries=300, person_queries=10, weight=1.0, correlation=0.9, narrowing=0.6)
+    assert count_missing_queries(10) == count_missing_queries(10, replace(use, narrowing=1.0)) == 15
+    assert count_missing_queries(10, use) == 0 and count_missing_queries(8, use) == 17
+    assert count_missing_queries(24, replace(use, narrowing=0.999)) == 1
