@@ -970,7 +970,7 @@ def _list_best_cells(results: _Results, base: FrontierPoint) -> list[Any]:
     if decision is None or estimates is None:
         best = select_best_per_method(results.frontier, base.point.label, selection.get_budget())[1:]
         return read_column(best, "point")
-    labels = read_column(list_best_options(decision.options), "label")
+    labels = read_column(list_best_options(decision), "label")
     # The baseline is the first cell.
     return [estimates.aligned.cells[estimates.position_of[label] + 1] for label in labels]
 

@@ -527,15 +527,16 @@ class OptionEstimates(EstimatedSettings):
     def find_best_positions(self, keep: float, pinned: str | None = None) -> list[int]:
         """Find each decoder's best setting for a budget, as `list_best_options` does; the sure choice comes first.
 
-        Then come those that are surely kept, by falling gain, the others, by falling chance, and last those of which
-        too few documents are judged, by falling gain. keep: the budget, the share of the baseline's metric to keep;
-        pinned: as `find_choices` takes it
+        Of the decoders of the sure choice and of the bet these are the best. Then come those that are surely kept, by
+        falling gain, the others, by falling chance, and last those of which too few documents are judged, by falling
+        gain. keep: the budget, the share of the baseline's metric to keep; pinned: as `find_choices` takes it
         """
-        chances, (sure, _) = self.rank_likelihoods(keep), self.find_choices(keep, pinned)
+        chances, (sure, bet) = self.rank_likelihoods(keep), self.find_choices(keep, pinned)
         best = []
         for positions in self.decoder_positions:
-            if sure is not None and sure in positions:
-                best.append(sure)
+            chosen = [choice for choice in (sure, bet) if choice is not None and choice in positions]
+            if chosen:
+                best.append(chosen[0])
                 continue
             is_sure = (chances[positions] >= SURE_CHANCE) & (self.gains[positions] > TIE_TOLERANCE)
             is_sure &= ~self.is_left_out[positions] & (not self.missing_queries)

@@ -348,14 +348,19 @@ def find_safest(options: Sequence[Option]) -> Option:
     return max(tied, key=rank)
 
 
-def list_best_options(options: Iterable[Option]) -> list[Option]:
+def list_best_options(decision: Decision) -> list[Option]:
     """Return the best option of each decoder, or of each run of another system.
 
-    A decoder is one selector behind the same scorers, at any values of its parameters.
+    A decoder is one selector behind the same scorers, at any values of its parameters. What the decision chose of it is
+    its best, so that a table and the sentences above it name the same settings.
     """
     groups: dict[Any, list[Option]] = {}
-    for option in options:
+    for option in decision.options:
         groups.setdefault(identify_decoder(option.label, option.decoder), []).append(option)
+    # The sure setting comes last, so that it counts where the bet is of its decoder too.
+    for choice in (decision.bet, decision.sure):
+        if choice is not None:
+            groups[identify_decoder(choice.label, choice.decoder)] = [choice]
     return list(map(find_best, groups.values()))
 
 

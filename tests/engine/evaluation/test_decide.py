@@ -444,7 +444,7 @@ def test_choices_of_any_budget_equal_decide_and_brute_force():
         assert [estimates.aligned.cells[1 + position].label for position in estimates.find_best_positions(keep)] == [
             option.label
             for option in sorted(
-                list_best_options(decision.options),
+                list_best_options(decision),
                 key=lambda o: (o.label != expected[0], not o.is_sure, 0 if o.is_sure else -o.chance, -o.gain),
             )
         ]
@@ -458,6 +458,31 @@ def test_choices_of_any_budget_equal_decide_and_brute_force():
             assert vars(estimates.build_option(estimates.position_of[option.label], keep)) == vars(option)
         seen.add((expected[0] is None, expected[1] is None))
     assert seen == {(False, True), (False, False), (True, False), (True, True)}
+
+
+def test_best_setting_of_a_decoder_is_the_one_that_was_chosen():
+    """A headline named NNN at one λ as the bet, and the table below NNN at another, which was likelier."""
+    points = [
+        BASE,
+        cell("vrsd", make_values(0.05, -0.02)),
+        cell("mmr", make_values(0.3, 0.04, 0.2, seed=3), relevance_weight=0.6),
+        cell("mmr", make_values(0.5, 0.05, 0.3, seed=4), relevance_weight=0.4),
+    ]
+    estimates = estimate_options(points)
+    decision, seen = estimates.decide(0.95), set()
+    modest, bold = (next(o for o in decision.options if o.label == point.label) for point in points[2:])
+    assert decision.bet.label == bold.label and bold.chance < modest.chance < SURE_CHANCE
+    assert [option.label for option in list_best_options(decision)] == [points[1].label, bold.label]
+    for keep in np.linspace(0.9, 1.0, 11):
+        at_budget = estimates.decide(keep)
+        best = {estimates.aligned.cells[1 + position].label for position in estimates.find_best_positions(keep)}
+        choices = [option for option in (at_budget.sure, at_budget.bet) if option is not None]
+        assert best == {option.label for option in list_best_options(at_budget)}
+        # Where both choices are of one decoder its row is the sure one's.
+        of_decoder = {option.decoder.select.spec.name: option.label for option in reversed(choices)}
+        assert set(of_decoder.values()) <= best
+        seen.add(at_budget.bet and at_budget.bet.label)
+    assert len(seen) > 1
 
 
 def test_time_as_objective_gives_the_fastest_that_keeps_the_budget():
