@@ -64,6 +64,7 @@ def draw_verdict(
     request: JudgingRequest | None = None,
     is_complete: bool = True,
     estimate_all: Callable[[], float] = float,
+    has_one_split: bool = False,
 ) -> None:
     """Draw the verdict in two sentences, and buttons to use, export, share and confirm it.
 
@@ -71,7 +72,8 @@ def draw_verdict(
     chart, the sentences follow in the browser. chart: the frontier on the card, one picture of the verdict; data: of
     `build_verdict_data`; other_split: whose queries can confirm the choice, None for none; remark: on what is missing;
     request: documents whose judgements would give another candidate, None for none; is_complete: all of the grid is
-    measured, so that using the choice is the next step; estimate_all: as `draw_compare_all` takes it
+    measured, so that using the choice is the next step; estimate_all: as `draw_compare_all` takes it; has_one_split: no
+    other split is judged, so that Trade-off, which measures on all queries of its own, cannot confirm
     """
     scope = "" if chart.estimates is None else describe_scope(chart.estimates)
     with st.container(key=KEY, gap="xsmall"):
@@ -93,14 +95,7 @@ def draw_verdict(
             _draw_badge(decision.sure)
             if option is not None and option.decoder is not None:
                 _draw_actions(loaded, chart, decision, option.decoder, is_complete)
-                if other_split is not None and decision.confirm_split is None:
-                    st.button(
-                        f"Confirm on {visible(other_split)}",
-                        key="tradeoff.confirm",
-                        on_click=selection.ask_to_confirm,
-                        args=(decision,),
-                        help=_describe_proof(loaded, chart.estimates, decision, other_split),
-                    )
+                _draw_confirm_step(loaded, chart.estimates, decision, other_split, has_one_split)
             if chart.estimates is not None and (share := find_lower_share(chart.estimates, decision)) is not None:
                 _draw_lower_share(chart.estimates, decision, share, is_complete)
             if request is not None:
@@ -125,6 +120,27 @@ def draw_verdict(
             origin_sentences = tuple(text for text in origin_sentences if text not in decision.confirmations)
         scope_text = "" if chart.estimates is None else _describe_compared(chart.estimates)
         row.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))), help=SCOPE_HELP)
+
+
+def _draw_confirm_step(
+    loaded: Loaded, estimates: OptionEstimates | None, decision: Decision, other_split: str | None, has_one_split: bool
+) -> None:
+    """Draw the button that confirms the choice on other queries: on another split, or by Tune where there is none.
+
+    other_split, has_one_split: as `draw_verdict` takes them
+    """
+    if has_one_split:
+        why = "Tune chooses on one half of the queries and confirms on the other. Trade-off needs another split."
+        label = "One split only: Tune confirms on half of it"
+        st.button(label, type="tertiary", key="tradeoff.halve", on_click=selection.open_tune, help=why)
+    if other_split is not None and decision.confirm_split is None:
+        st.button(
+            f"Confirm on {visible(other_split)}",
+            key="tradeoff.confirm",
+            on_click=selection.ask_to_confirm,
+            args=(decision,),
+            help=_describe_proof(loaded, estimates, decision, other_split),
+        )
 
 
 def _draw_badge(sure: Option | None) -> None:
