@@ -276,6 +276,7 @@ class EstimatedSettings(MeasuredSettings):
 
     losses: LossEstimate  # of the m settings
     sample: ResidualSample | None = None  # their differences to the baseline, corrected; None where people alone judge
+    missing_queries: int = 0  # number that is missing for any choice, 0 if there are enough
 
     def find_means(self, label: str) -> tuple[float, float]:
         """Return a setting's means of the objective and of the metric, by its label; of a time its median."""
@@ -290,11 +291,6 @@ class EstimatedSettings(MeasuredSettings):
         means = self.aligned.means[self.metric]
         is_corrected = self.sample is not None
         return 1 + float(self.losses.mean[position]) if is_corrected else float(means[position + 1] / means[0])
-
-    @property
-    def missing_queries(self) -> int:
-        """The number of queries that are missing for any choice; 0 if there are enough."""
-        return count_missing_queries(len(self.aligned.queries), None if self.sample is None else self.sample.use)
 
     @cached_property
     def intervals(self) -> tuple[np.ndarray, np.ndarray]:
@@ -489,7 +485,7 @@ class OptionEstimates(EstimatedSettings):
             return None
         chances = self.find_chances(keep)[blocked]
         if self.missing_queries:
-            return int(blocked[self.rank_likelihoods(keep)[blocked].argmax()])
+            return int(blocked[_rank_likelihoods(self, keep)[blocked].argmax()])
         # 2 where it would be sure, 1 where it would be a bet, else 0.
         level = (chances >= SURE_CHANCE).astype(int) + (chances >= BET_CHANCE)
         best_level = level.max()
@@ -520,7 +516,7 @@ class OptionEstimates(EstimatedSettings):
 
         keep: the budget, the share of the baseline's metric that a setting must keep
         """
-        likelihoods = self.rank_likelihoods(keep)
+        likelihoods = _rank_likelihoods(self, keep)
         candidates = np.flatnonzero((self.gains > TIE_TOLERANCE) & ~self.is_left_out).tolist()
         return max(candidates, key=lambda position: (likelihoods[position], self.gains[position]), default=None)
 
@@ -531,7 +527,7 @@ class OptionEstimates(EstimatedSettings):
         falling gain, the others, by falling chance, and last those of which too few documents are judged, by falling
         gain. keep: the budget, the share of the baseline's metric to keep; pinned: as `find_choices` takes it
         """
-        chances, (sure, bet) = self.rank_likelihoods(keep), self.find_choices(keep, pinned)
+        chances, (sure, bet) = _rank_likelihoods(self, keep), self.find_choices(keep, pinned)
         best = []
         for positions in self.decoder_positions:
             chosen = [choice for choice in (sure, bet) if choice is not None and choice in positions]
@@ -607,6 +603,7 @@ class OptionEstimates(EstimatedSettings):
             confirm_split=confirm_cells[0].split if confirm_cells else None,
             confirm_queries=len(confirm_cells[0].queries) if confirm_cells else 0,
             judge=None if self.sample is None else self.sample.use,
+            missing_queries=self.missing_queries,
         )
 
     @cached_property
@@ -660,12 +657,6 @@ class OptionEstimates(EstimatedSettings):
             self._chances[keep] = chances
         return chances
 
-    def rank_likelihoods(self, keep: float) -> np.ndarray:
-        """Return (m,) numbers by which likelier settings come first, as `Option.likelihood` does."""
-        if not self.missing_queries:
-            return self.find_chances(keep)
-        return np.array([self.find_share(position) for position in range(len(self.gains))])
-
     @cached_property
     def _chances(self) -> dict[float, np.ndarray]:
         """The chances so far, by the share of the baseline's metric that is to be kept."""
@@ -707,6 +698,13 @@ class OptionEstimates(EstimatedSettings):
             is_stray=bool(self.is_stray[position]),
             is_on_curve=isinstance(self.aligned.cells[position + 1], _CurvePoint),
         )
+
+
+def _rank_likelihoods(estimates: OptionEstimates, keep: float) -> np.ndarray:
+    """Return (m,) numbers by which likelier settings come first, as `Option.likelihood` does."""
+    if not estimates.missing_queries:
+        return estimates.find_chances(keep)
+    return np.array([estimates.find_share(position) for position in range(len(estimates.gains))])
 
 
 def find_lower_share(estimates: OptionEstimates, decision: Decision) -> float | None:
@@ -820,6 +818,7 @@ def _estimate_aligned(
         seed=seed, relevant_from=relevant_from, decoders=decoders, decoder_of=decoder_of, model=model, sample=sample,
         is_on_passages=are_passages(base_cell.split, aligned.queries),
         corpus_relevance=None if relevance is None else float(relevance),
+        missing_queries=count_missing_queries(len(aligned.queries), None if sample is None else sample.use),
     )  # fmt: skip
 
 

@@ -177,6 +177,7 @@ class Decision(Tabular):
     cost: Comparison | None = None  # what sure clearly costs in another metric of relevance, None without such
     judge: JudgeUse | None = None  # what a model judged beside the person, None where people alone judged
     is_on_passages: bool = False  # the queries are cut from the corpus's documents, and judge one document each
+    missing_queries: int = 0  # number that is missing for any choice, 0 if there are enough
     next_level: Decision | None = None  # counted from the next grade; None where that is the same, unknown or unasked
 
     def __str__(self) -> str:
@@ -246,11 +247,6 @@ class Decision(Tabular):
         return not has_choice and any(not option.is_stray for option in self.left_out)
 
     @property
-    def missing_queries(self) -> int:
-        """The number of queries that are missing for any choice; 0 if there are enough."""
-        return count_missing_queries(self.queries, self.judge)
-
-    @property
     def warning(self) -> str:
         """Sentence on a weak verdict: few queries, or no setting with enough judgements; "" for neither."""
         is_all_left_out = bool(self.options) and len(self.left_out) == len(self.options)
@@ -280,6 +276,7 @@ class Decision(Tabular):
             "is_declared",
             "relevant_from",
             "is_on_passages",
+            "missing_queries",
         ]
         facts = {name: getattr(self, name) for name in plain_names}
         facts |= {"confirm_split": self.confirm_split, "confirm_queries": self.confirm_queries}
