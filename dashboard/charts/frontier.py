@@ -660,6 +660,9 @@ def find_chance(chart: FrontierChart, position: int | None) -> float:
         return 1.0
     if chart.estimates.is_left_out[position]:
         return 0.0
+    # So few queries give no chance to any setting, and nothing is to fade.
+    if chart.estimates.missing_queries:
+        return 1.0
     return float(chart.estimates.find_chances(chart.share)[position])
 
 

@@ -26,7 +26,7 @@ from dashboard.charts.frontier import (
 )
 from dashboard.charts.frontier_layout import Place
 from dashboard.charts.palette import GROUNDS, method_style, mix_with_ink
-from dashboard.charts.verdict_data import find_method
+from dashboard.charts.verdict_data import find_method, format_certainty
 from engine.evaluation.frontier import TIME_AXIS
 from engine.stages import methods
 from engine.wording import signed
@@ -198,9 +198,7 @@ def _name_panel(method: str) -> str:
 
 def _format_gain(option: Option) -> str:
     """Format the gain of a method's best setting and how sure it is that it keeps the budget, "+12%, sure"."""
-    certainty = "sure" if option.is_sure else f"{option.times_in_hundred} in 100"
-    if option.is_left_out:
-        certainty = "strays" if option.is_stray else "too few judged"
+    certainty = format_certainty(option)
     return f"{signed(100 * option.gain, 0)}%, {certainty}"
 
 

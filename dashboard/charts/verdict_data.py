@@ -117,12 +117,15 @@ def list_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
     # that there is none. The second one names the bet, a setting with more gain that keeps it with a moderate chance;
     # without both, the setting that most likely keeps it. It is missing if no setting gains, or if there is a sure
     # setting and no bet.
-    n_headlines = 1 if decision.nearest is None or (decision.sure and not decision.bet) else 2
+    # Too few queries name no setting at all.
+    is_alone = decision.nearest is None or decision.missing_queries or (decision.sure and not decision.bet)
+    n_headlines = 1 if is_alone else 2
     # On passages another one warns of what they cannot show.
     n_headlines += decision.is_on_passages
     first, *others = decision.sentences[:n_headlines]
     # What another split denies is said of one setting, and not of the best of all; without a verdict nothing is said.
-    if not decision.awaits_judgements and not (decision.sure is not None and decision.sure.is_denied):
+    is_open = decision.awaits_judgements or decision.missing_queries
+    if not is_open and not (decision.sure is not None and decision.sure.is_denied):
         first = prefix_headline(first, decision, scope)
     return first, *others
 
@@ -149,6 +152,15 @@ def format_sure_share(option: Option) -> str:
     """
     # The small number saves a share that lies a rounding below.
     return f"at least {percent(floor(1000 * find_sure_end(option) + 1e-6) / 1000, 1)}"
+
+
+def format_certainty(option: Option) -> str:
+    """Format how sure it is that an option keeps the budget, "sure" or "47 in 100", or why that is unknown."""
+    if option.is_left_out:
+        return "strays" if option.is_stray else "too few judged"
+    if option.chance is None:
+        return "too few queries"
+    return "sure" if option.is_sure else f"{option.times_in_hundred} in 100"
 
 
 def format_two_sided(option: Option) -> str:

@@ -51,6 +51,7 @@ from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.decoder_pills import choose_decoders
 from dashboard.widgets.job_panel import POLL_INTERVAL, JobPanel, draw_cancel_button, draw_end, draw_running
 from dashboard.widgets.judges import describe_judges, describe_unused, draw_judges
+from dashboard.widgets.next_steps import TUNE_SCREEN
 from dashboard.widgets.own_documents import draw_own_documents, draw_self_rule
 from dashboard.widgets.parameters import draw_parameter
 from engine.decoder import POOL, SET_SIZE, Decoder
@@ -156,7 +157,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     if with_passages:
         loaded_with_passages = passages.replace_by_passages(loaded)
         if loaded_with_passages is None:
-            _draw_judge_button()
+            verdict.draw_judge_button()
             return
         loaded = loaded_with_passages
         question = question and passages.label_question(loaded, question)
@@ -212,6 +213,8 @@ def _leave_if_asked() -> None:
     destination = st.session_state.pop(selection.LEAVE_KEY, None)
     if destination == JUDGE:
         st.switch_page(decoders.DATA_SCREEN)
+    elif destination == TUNE:
+        st.switch_page(TUNE_SCREEN)
     elif destination is not None:
         # A switch of pages needs a run of the whole page: in a fragment's run the sidebar would lose its question.
         decoders.open_explore()
@@ -453,14 +456,9 @@ def _draw_obstacle(loaded: Loaded, split: str) -> None:
     st.text(remedy)
     # Without vectors of queries people cannot judge either.
     if loaded.has_query_vectors:
-        _draw_judge_button()
+        verdict.draw_judge_button()
     elif st.button("Load a corpus", type="primary", key="tradeoff.load"):
         st.switch_page(decoders.DATA_SCREEN)
-
-
-def _draw_judge_button(button_kind: Literal["primary", "secondary"] = "secondary") -> None:
-    """Draw the button that goes to Judge, where people grade what the decoders return for their own searches."""
-    st.button("Judge queries", type=button_kind, key="tradeoff.judge.own", on_click=selection.open_judge)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -545,7 +543,7 @@ def _draw_judge_step(controls: Any, board: _Board) -> None:
     """Draw the button that goes to Judge among the controls of passages, as what to do next once there is a verdict."""
     # Passages cannot tell if lists stay on topic. While settings are to be measured, that is the next step.
     with controls:
-        _draw_judge_button("primary" if _has_complete_verdict(board) else "secondary")
+        verdict.draw_judge_button("primary" if _has_complete_verdict(board) else "secondary")
 
 
 def _has_complete_verdict(board: _Board) -> bool:
@@ -793,6 +791,7 @@ def _draw_verdict(board: _Board, results: _Results, cells: Cells) -> tuple[_Resu
         request,
         is_complete,
         board.estimate_all,
+        has_one_split=not decision.is_on_passages and not _list_other_splits(loaded, sweep.split),
     )
     if other_split is None and not cells.running:
         _draw_embedding_step(loaded, sweep)
@@ -975,9 +974,15 @@ def _list_best_cells(results: _Results, base: FrontierPoint) -> list[Any]:
     if decision is None or estimates is None:
         best = select_best_per_method(results.frontier, base.point.label, selection.get_budget())[1:]
         return read_column(best, "point")
-    labels = read_column(list_best_options(decision.options), "label")
+    labels = read_column(list_best_options(decision), "label")
     # The baseline is the first cell.
     return [estimates.aligned.cells[estimates.position_of[label] + 1] for label in labels]
+
+
+def _list_other_splits(loaded: Loaded, split: str) -> list[str]:
+    """Return the judged splits beside one; as for a split that can confirm, "test" comes first."""
+    names = [name for name in loaded.dataset.qrels if name != split and len(loaded.dataset.judged(name))]
+    return sorted(names, key=lambda name: name != "test")
 
 
 def _draw_embedding_step(loaded: Loaded, sweep: Sweep) -> None:
@@ -985,12 +990,10 @@ def _draw_embedding_step(loaded: Loaded, sweep: Sweep) -> None:
 
     Nothing is drawn without another split that is judged.
     """
-    judged = {name: loaded.dataset.judged(name) for name in loaded.dataset.qrels if name != sweep.split}
-    # As for a split that can confirm, "test" comes first.
-    names = sorted((name for name, queries in judged.items() if len(queries)), key=lambda name: name != "test")
+    names = _list_other_splits(loaded, sweep.split)
     if not names:
         return
-    queries = judged[names[0]]
+    queries = loaded.dataset.judged(names[0])
     reason = f"{names[0]} could confirm the choice, but its {len(queries):,} queries have no vectors yet."
     if loaded.space.encoder is None:
         st.text(visible(f"{reason} Load the corpus with them (query_vectors.npy beside queries.jsonl)."))

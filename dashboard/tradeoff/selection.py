@@ -7,6 +7,7 @@ import streamlit as st
 
 from dashboard.services.memo import get_or_compute
 from dashboard.services.sweeps import Sweep
+from dashboard.session.choices import TUNE
 from dashboard.session.judging import JUDGE, JudgingRequest, set_request
 from dashboard.session.tradeoff import OPEN_POINT_KEY, PICKED_KEY, SCRUBBED_KEY, SHARE_KEY
 from engine.decoder import Decoder
@@ -18,7 +19,7 @@ from engine.evaluation.sweep.cell import Cell
 from engine.stages import methods
 
 REDRAW_KEY, LEAVE_KEY = "tradeoff.anew", "tradeoff.leave"
-"""Session keys: draw the full page again; then go to Explore."""
+"""Session keys: draw the full page again; then go to another page, Explore unless it is named."""
 START_KEY = "tradeoff.started"
 """Session key: True while a click has asked for decoders to be measured that are still to be listed."""
 CONFIRM_KEY = "tradeoff.confirmed"
@@ -87,6 +88,11 @@ def open_judge(request: JudgingRequest | None = None) -> None:
     set_request(request)
     # The page switches in the next full run, as a callback cannot.
     st.session_state[LEAVE_KEY], st.session_state[REDRAW_KEY] = JUDGE, True
+
+
+def open_tune() -> None:
+    """Go to Tune, which can confirm on half of a split; for a callback."""
+    st.session_state[LEAVE_KEY], st.session_state[REDRAW_KEY] = TUNE, True
 
 
 def compare_all_decoders() -> None:

@@ -15,6 +15,7 @@ from dashboard.charts.verdict_data import (
     count_compared,
     describe_scope,
     find_method,
+    format_certainty,
     format_sure_share,
     format_two_sided,
     list_headlines,
@@ -35,7 +36,7 @@ from engine.evaluation.decide import MIN_QUERIES, OptionEstimates, estimate_prov
 from engine.evaluation.decision import PASSAGES_PREFIX, Decision, Option, describe_outcome, lacks_confirmed_gain
 from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, FrontierPoint
-from engine.evaluation.metrics import title_of
+from engine.evaluation.metrics import METRICS, title_of
 from engine.evaluation.paired import TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.compute import DATE_ENTRY
@@ -63,6 +64,7 @@ def draw_verdict(
     request: JudgingRequest | None = None,
     is_complete: bool = True,
     estimate_all: Callable[[], float] = float,
+    has_one_split: bool = False,
 ) -> None:
     """Draw the verdict in two sentences, and buttons to use, export, share and confirm it.
 
@@ -70,7 +72,8 @@ def draw_verdict(
     chart, the sentences follow in the browser. chart: the frontier on the card, one picture of the verdict; data: of
     `build_verdict_data`; other_split: whose queries can confirm the choice, None for none; remark: on what is missing;
     request: documents whose judgements would give another candidate, None for none; is_complete: all of the grid is
-    measured, so that using the choice is the next step; estimate_all: as `draw_compare_all` takes it
+    measured, so that using the choice is the next step; estimate_all: as `draw_compare_all` takes it; has_one_split: no
+    other split is judged, so that Trade-off, which measures on all queries of its own, cannot confirm
     """
     scope = "" if chart.estimates is None else describe_scope(chart.estimates)
     with st.container(key=KEY, gap="xsmall"):
@@ -92,14 +95,7 @@ def draw_verdict(
             _draw_badge(decision.sure)
             if option is not None and option.decoder is not None:
                 _draw_actions(loaded, chart, decision, option.decoder, is_complete)
-                if other_split is not None and decision.confirm_split is None:
-                    st.button(
-                        f"Confirm on {visible(other_split)}",
-                        key="tradeoff.confirm",
-                        on_click=selection.ask_to_confirm,
-                        args=(decision,),
-                        help=_describe_proof(loaded, chart.estimates, decision, other_split),
-                    )
+                _draw_confirm_step(loaded, chart.estimates, decision, other_split, has_one_split)
             if chart.estimates is not None and (share := find_lower_share(chart.estimates, decision)) is not None:
                 _draw_lower_share(chart.estimates, decision, share, is_complete)
             if request is not None:
@@ -112,6 +108,10 @@ def draw_verdict(
                     args=(request,),
                     help="Too many of the documents that the most promising setting returns have no judgement.",
                 )
+            if decision.missing_queries and not decision.is_on_passages and METRICS[decision.metric].needs == "qrels":
+                # On passages this button stands among the controls.
+                is_next = is_complete and not decision.awaits_judgements
+                draw_judge_button("primary" if is_next else "secondary")
             draw_compare_all(estimate_all)
         # The sentences after the headlines say on which queries it was chosen.
         origin_sentences = decision.sentences[len(list_headlines(decision)) :]
@@ -120,6 +120,27 @@ def draw_verdict(
             origin_sentences = tuple(text for text in origin_sentences if text not in decision.confirmations)
         scope_text = "" if chart.estimates is None else _describe_compared(chart.estimates)
         row.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))), help=SCOPE_HELP)
+
+
+def _draw_confirm_step(
+    loaded: Loaded, estimates: OptionEstimates | None, decision: Decision, other_split: str | None, has_one_split: bool
+) -> None:
+    """Draw the button that confirms the choice on other queries: on another split, or by Tune where there is none.
+
+    other_split, has_one_split: as `draw_verdict` takes them
+    """
+    if has_one_split:
+        why = "Tune chooses on one half of the queries and confirms on the other. Trade-off needs another split."
+        label = "One split only: Tune confirms on half of it"
+        st.button(label, type="tertiary", key="tradeoff.halve", on_click=selection.open_tune, help=why)
+    if other_split is not None and decision.confirm_split is None:
+        st.button(
+            f"Confirm on {visible(other_split)}",
+            key="tradeoff.confirm",
+            on_click=selection.ask_to_confirm,
+            args=(decision,),
+            help=_describe_proof(loaded, estimates, decision, other_split),
+        )
 
 
 def _draw_badge(sure: Option | None) -> None:
@@ -194,6 +215,11 @@ def draw_compare_all(
     why = "Chooses all decoders above and measures what is missing: the verdict looks at those that are measured."
     options: dict[str, Any] = {"type": button_kind, "on_click": selection.compare_all_decoders, "help": why}
     st.button(f"Compare all{time_text}", key="tradeoff.all", **options)
+
+
+def draw_judge_button(button_kind: Literal["primary", "secondary"] = "secondary") -> None:
+    """Draw the button that goes to Judge, where people grade what the decoders return for their own searches."""
+    st.button("Judge queries", type=button_kind, key="tradeoff.judge.own", on_click=selection.open_judge)
 
 
 def draw_choices(data: dict[str, Any]) -> None:
@@ -432,7 +458,9 @@ def _list_cells(option: Option, estimates: OptionEstimates, decision: Decision) 
     """Return the cells of an option's row but the one that tells how sure it is, which depends on the budget."""
     # Of a setting that is no candidate nothing is sure: its documents that nobody judged may cost it anything.
     bound = f"{percent(option.low)} to {percent(option.high)}" if option.is_left_out else format_sure_share(option)
-    cells = [option.name, f"{signed(100 * option.gain, 0)}%", f"{percent(option.share_kept, 1)}\n{bound}"]
+    # Of too few queries nothing but the mean is worth a word.
+    bound = "" if option.chance is None else f"\n{bound}"
+    cells = [option.name, f"{signed(100 * option.gain, 0)}%", f"{percent(option.share_kept, 1)}{bound}"]
     cells += [] if decision.judged is None else [_format_judged(option)]
     return [*cells, _format_wins(estimates, option)]
 
@@ -442,9 +470,7 @@ def _format_certainty(option: Option, decision: Decision | None) -> str:
 
     decision: at this budget, with what another split says of its choices; None for another budget
     """
-    if option.is_left_out:
-        return "strays" if option.is_stray else "too few judged"
-    text = "sure" if option.is_sure else f"{option.times_in_hundred} in 100"
+    text = format_certainty(option)
     for choice in () if decision is None else (decision.sure, decision.bet):
         # The estimates do not know what another split says of a choice.
         if choice is not None and choice.label == option.label and decision is not None:

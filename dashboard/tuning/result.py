@@ -151,8 +151,10 @@ def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
     for role, option in choices:
         if option is None:
             continue
-        dev_text = f"{percent(option.share_kept, 1)}, {format_sure_share(option)}"
-        chance = "" if option.is_sure else f" ({option.times_in_hundred} in 100 for {decision.budget_text})"
+        dev_text, chance = percent(option.share_kept, 1), ""
+        if option.chance is not None:
+            dev_text += f", {format_sure_share(option)}"
+            chance = "" if option.is_sure else f" ({option.times_in_hundred} in 100 for {decision.budget_text})"
         cells = [role, option.name, f"{dev_text}{chance}", f"{signed(100 * option.gain, 0)}%"]
         if test is not None:
             cells += _list_test_cells(option, test)
@@ -206,9 +208,9 @@ def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_shar
                 help="The other split confirms that the same setting keeps that much.",
             )
         _draw_judge_button(loaded, tuned)
-        # A choice that the other split denies is not what the page advises, nor one by passages alone.
-        is_on_passages = decision is not None and decision.is_on_passages
-        is_advised = not is_choice_denied(tuned) and not is_on_passages
+        # A choice that the other split denies is not what the page advises, nor one by passages or few queries.
+        is_weak = decision is not None and (decision.is_on_passages or decision.missing_queries > 0)
+        is_advised = not is_choice_denied(tuned) and not is_weak
         kind: Literal["primary", "secondary"] = "primary" if is_advised else "secondary"
         draw_apply_button(tuned.chosen, tuned.k, "tune.apply", kind)
         # There is a decision if the objective requires a share of the baseline's Recall. It says all that the other
@@ -307,7 +309,7 @@ def _find_sure_share(tuned: Tuned, metric: str, is_confirming: bool) -> float | 
         return None
     choices = [option for option in (decision.sure, decision.bet, decision.nearest) if option is not None]
     option = next((option for option in choices if option.label == tuned.chosen.label), None)
-    if option is None or option.is_left_out:
+    if option is None or option.is_left_out or option.chance is None:
         return None
     return option.confirmed_low if is_confirming else option.sure_share
 

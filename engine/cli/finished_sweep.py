@@ -224,7 +224,7 @@ class FinishedSweep(ReadOptions):
         estimates = None if is_kept_back else estimate_on_axes(curve, self.load_curves(cells, k), base_cell)
         if estimates is None:
             return tuple(read_column(select_best_per_method(curve, base_cell.label, share), "point"))
-        labels = read_column(list_best_options(estimates.decide(share).options), "label")
+        labels = read_column(list_best_options(estimates.decide(share)), "label")
         # The baseline is the first cell, and no option.
         return base_cell, *(estimates.aligned.cells[estimates.position_of[label] + 1] for label in labels)
 

@@ -30,6 +30,7 @@ from engine.evaluation.decision import (
     TIED_GAIN,
     Decision,
     Option,
+    count_missing_queries,
     find_best,
     find_safest,
     identify_decoder,
@@ -275,6 +276,7 @@ class EstimatedSettings(MeasuredSettings):
 
     losses: LossEstimate  # of the m settings
     sample: ResidualSample | None = None  # their differences to the baseline, corrected; None where people alone judge
+    missing_queries: int = 0  # number that is missing for any choice, 0 if there are enough
 
     def find_means(self, label: str) -> tuple[float, float]:
         """Return a setting's means of the objective and of the metric, by its label; of a time its median."""
@@ -482,6 +484,8 @@ class OptionEstimates(EstimatedSettings):
         if not len(blocked):
             return None
         chances = self.find_chances(keep)[blocked]
+        if self.missing_queries:
+            return int(blocked[_rank_likelihoods(self, keep)[blocked].argmax()])
         # 2 where it would be sure, 1 where it would be a bet, else 0.
         level = (chances >= SURE_CHANCE).astype(int) + (chances >= BET_CHANCE)
         best_level = level.max()
@@ -512,25 +516,26 @@ class OptionEstimates(EstimatedSettings):
 
         keep: the budget, the share of the baseline's metric that a setting must keep
         """
-        chances = self.find_chances(keep)
+        likelihoods = _rank_likelihoods(self, keep)
         candidates = np.flatnonzero((self.gains > TIE_TOLERANCE) & ~self.is_left_out).tolist()
-        return max(candidates, key=lambda position: (chances[position], self.gains[position]), default=None)
+        return max(candidates, key=lambda position: (likelihoods[position], self.gains[position]), default=None)
 
     def find_best_positions(self, keep: float, pinned: str | None = None) -> list[int]:
         """Find each decoder's best setting for a budget, as `list_best_options` does; the sure choice comes first.
 
-        Then come those that are surely kept, by falling gain, the others, by falling chance, and last those of which
-        too few documents are judged, by falling gain. keep: the budget, the share of the baseline's metric to keep;
-        pinned: as `find_choices` takes it
+        Of the decoders of the sure choice and of the bet these are the best. Then come those that are surely kept, by
+        falling gain, the others, by falling chance, and last those of which too few documents are judged, by falling
+        gain. keep: the budget, the share of the baseline's metric to keep; pinned: as `find_choices` takes it
         """
-        chances, (sure, _) = self.find_chances(keep), self.find_choices(keep, pinned)
+        chances, (sure, bet) = _rank_likelihoods(self, keep), self.find_choices(keep, pinned)
         best = []
         for positions in self.decoder_positions:
-            if sure is not None and sure in positions:
-                best.append(sure)
+            chosen = [choice for choice in (sure, bet) if choice is not None and choice in positions]
+            if chosen:
+                best.append(chosen[0])
                 continue
             is_sure = (chances[positions] >= SURE_CHANCE) & (self.gains[positions] > TIE_TOLERANCE)
-            is_sure &= ~self.is_left_out[positions]
+            is_sure &= ~self.is_left_out[positions] & (not self.missing_queries)
             # Only the sure ones with nearly the largest gain can be the best, which saves making all options.
             min_gain = self.gains[positions][is_sure].max(initial=-np.inf) - 2 * TIED_GAIN
             nearly_best = positions[is_sure & (self.gains[positions] >= min_gain)] if is_sure.any() else positions
@@ -540,7 +545,7 @@ class OptionEstimates(EstimatedSettings):
         def rank(position: int) -> tuple[Any, ...]:
             """Return the sort key: of what is not sure the likelier setting comes first, whatever it gains."""
             is_left_out = bool(self.is_left_out[position])
-            is_unsure = not is_left_out and chances[position] < SURE_CHANCE
+            is_unsure = not is_left_out and (bool(self.missing_queries) or chances[position] < SURE_CHANCE)
             chance = chances[position] if is_unsure else 0.0
             return position != sure, is_left_out, is_unsure, -chance, -self.gains[position]
 
@@ -598,6 +603,7 @@ class OptionEstimates(EstimatedSettings):
             confirm_split=confirm_cells[0].split if confirm_cells else None,
             confirm_queries=len(confirm_cells[0].queries) if confirm_cells else 0,
             judge=None if self.sample is None else self.sample.use,
+            missing_queries=self.missing_queries,
         )
 
     @cached_property
@@ -635,7 +641,12 @@ class OptionEstimates(EstimatedSettings):
             return None
 
     def find_chances(self, keep: float) -> np.ndarray:
-        """Return each setting's chance to keep a share of the baseline's metric, (m,); computed once a share."""
+        """Return each setting's chance to keep a share of the baseline's metric, (m,); computed once a share.
+
+        NaN where the queries are too few for any, which is neither sure nor a bet.
+        """
+        if self.missing_queries:
+            return np.full(len(self.gains), np.nan)
         chances = self._chances.get(keep)
         if chances is None:
             scores = self.losses.score(self.losses.mean, keep)
@@ -678,15 +689,22 @@ class OptionEstimates(EstimatedSettings):
             share_kept=self.find_share(position),
             low=low,
             high=high,
-            chance=float(self.find_chances(keep)[position]),
-            # The documents that nobody judged may cost it anything.
-            sure_share=0.0 if is_left_out else sure_share,
+            chance=None if self.missing_queries else float(self.find_chances(keep)[position]),
+            # The documents that nobody judged, and the queries that nobody asked, may cost it anything.
+            sure_share=0.0 if is_left_out or self.missing_queries else sure_share,
             judged=None if np.isnan(judged_share) else judged_share,
             other_change=None if np.isnan(self.other_changes[position]) else float(self.other_changes[position]),
             is_left_out=is_left_out,
             is_stray=bool(self.is_stray[position]),
             is_on_curve=isinstance(self.aligned.cells[position + 1], _CurvePoint),
         )
+
+
+def _rank_likelihoods(estimates: OptionEstimates, keep: float) -> np.ndarray:
+    """Return (m,) numbers by which likelier settings come first, as `Option.likelihood` does."""
+    if not estimates.missing_queries:
+        return estimates.find_chances(keep)
+    return np.array([estimates.find_share(position) for position in range(len(estimates.gains))])
 
 
 def find_lower_share(estimates: OptionEstimates, decision: Decision) -> float | None:
@@ -800,6 +818,7 @@ def _estimate_aligned(
         seed=seed, relevant_from=relevant_from, decoders=decoders, decoder_of=decoder_of, model=model, sample=sample,
         is_on_passages=are_passages(base_cell.split, aligned.queries),
         corpus_relevance=None if relevance is None else float(relevance),
+        missing_queries=count_missing_queries(len(aligned.queries), None if sample is None else sample.use),
     )  # fmt: skip
 
 

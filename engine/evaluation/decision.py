@@ -39,6 +39,9 @@ MIN_NOTABLE_GAIN = 0.01
 """A confirmed gain of less than this share of the baseline's mean is named as small."""
 MIN_SAID_GAIN = 0.0005
 """A confirmed gain of less than this share of the baseline's mean would be written as 0.0%."""
+MIN_DECISION_QUERIES = 25
+"""Queries below which nothing is sure or a bet. Of settings that lose on one query in ten, 4 queries show no loss in
+66% of samples and 25 in 7%: with fewer, chances tell of the number of queries and not of the settings."""
 FEW_QUERIES = 30
 """Number of queries below which a verdict is said to rest on few."""
 PASSAGES_PREFIX = "On passages cut from your documents, "
@@ -62,8 +65,9 @@ class Option(OneLine):
     share_kept: float  # of the baseline's metric
     low: float  # end of its 95% interval on all queries, for this setting alone; see OptionEstimates.intervals
     high: float
-    chance: float  # of keeping the required share of the baseline's metric, the choice allowed for
-    sure_share: float  # the largest share that it is sure to keep; 0 for a setting that is left out
+    # Of keeping the required share of the baseline's metric, the choice allowed for; None with too few queries.
+    chance: float | None
+    sure_share: float  # the largest share that it is sure to keep; 0 where it is left out or has no chance
     judged: float | None  # share of its documents that are judged, None where it was not measured
     other_change: float | None = None  # of the first other metric of COST_METRICS, as a share; None if not measured
     confirmed: bool | None = None  # on the other split: it gains, and the one-sided 95% bound reaches the share
@@ -81,20 +85,31 @@ class Option(OneLine):
 
     def _describe(self) -> str:
         kept = f"keeps {percent(self.share_kept, 1)} ({percent(self.low, 1)} to {percent(self.high, 1)})"
-        return f"{self.name}, gain {self.gain:+.3g}, {kept}, chance {percent(self.chance)}"
+        chance_text = "unknown" if self.chance is None else percent(self.chance)
+        return f"{self.name}, gain {self.gain:+.3g}, {kept}, chance {chance_text}"
 
     @property
     def times_in_hundred(self) -> int:
         """In how many of 100 samples of queries it is expected to keep the required share, as all texts round it.
 
-        No estimate is certain, so it is 99 at most.
+        No estimate is certain, so it is 99 at most; 0 where the queries are too few for one.
         """
-        return min(99, floor(100 * self.chance + 0.5))
+        return min(99, floor(100 * (self.chance or 0.0) + 0.5))
+
+    @property
+    def likelihood(self) -> float:
+        """The number by which likelier settings come first: the chance, or the kept share where there is none."""
+        return self.share_kept if self.chance is None else self.chance
 
     @property
     def is_sure(self) -> bool:
         """True if it keeps the required share with a chance of SURE_CHANCE or more and is not left out."""
-        return self.chance >= SURE_CHANCE and not self.is_left_out
+        return self.has_sure_chance and not self.is_left_out
+
+    @property
+    def has_sure_chance(self) -> bool:
+        """True if its chance is SURE_CHANCE or more, though too few of its documents may be judged."""
+        return self.chance is not None and self.chance >= SURE_CHANCE
 
     @property
     def confirmation(self) -> str:
@@ -162,6 +177,7 @@ class Decision(Tabular):
     cost: Comparison | None = None  # what sure clearly costs in another metric of relevance, None without such
     judge: JudgeUse | None = None  # what a model judged beside the person, None where people alone judged
     is_on_passages: bool = False  # the queries are cut from the corpus's documents, and judge one document each
+    missing_queries: int = 0  # number that is missing for any choice, 0 if there are enough
     next_level: Decision | None = None  # counted from the next grade; None where that is the same, unknown or unasked
 
     def __str__(self) -> str:
@@ -220,7 +236,9 @@ class Decision(Tabular):
     def differs_at_next_level(self) -> bool:
         """True if the sure setting or the bet would be another, were documents relevant from the next grade only."""
         after = self.next_level
-        return after is not None and (_is_other(self.sure, after.sure) or _is_other(self.bet, after.bet))
+        if after is None or after.missing_queries:
+            return False
+        return _is_other(self.sure, after.sure) or _is_other(self.bet, after.bet)
 
     @property
     def awaits_judgements(self) -> bool:
@@ -234,7 +252,7 @@ class Decision(Tabular):
         is_all_left_out = bool(self.options) and len(self.left_out) == len(self.options)
         if is_all_left_out and not any(option.is_stray for option in self.left_out):
             return f"No setting can be chosen: each returns too many documents that nobody judged ({self.judged_text})."
-        if self.queries < FEW_QUERIES:
+        if self.queries < FEW_QUERIES and not self.missing_queries:
             n_queries = counted(self.queries, "query", "queries")
             return (
                 f"Only {n_queries}: intervals from so few are rough. Judge {FEW_QUERIES} or more before you rely on it."
@@ -258,6 +276,7 @@ class Decision(Tabular):
             "is_declared",
             "relevant_from",
             "is_on_passages",
+            "missing_queries",
         ]
         facts = {name: getattr(self, name) for name in plain_names}
         facts |= {"confirm_split": self.confirm_split, "confirm_queries": self.confirm_queries}
@@ -281,6 +300,18 @@ def _is_other(option: Option | None, other: Option | None) -> bool:
     return (option and option.label) != (other and other.label)
 
 
+def count_missing_queries(n_queries: int, judge: JudgeUse | None = None) -> int:
+    """Count the queries that are missing for a decision; 0 if there are enough.
+
+    n_queries: those that people judged, or that need no judgements; judge: a model that narrows their intervals, which
+    counts as so many more queries
+    """
+    # Intervals narrow with the square root of the number of queries.
+    narrowing = 1.0 if judge is None else judge.narrowing
+    is_enough = n_queries >= MIN_DECISION_QUERIES * narrowing**2
+    return 0 if is_enough else max(1, MIN_DECISION_QUERIES - n_queries)
+
+
 def find_best(options: Iterable[Option]) -> Option:
     """Return the sure option that `find_safest` has; without one, the most likely to keep the budget.
 
@@ -292,8 +323,8 @@ def find_best(options: Iterable[Option]) -> Option:
     # A setting without any gain is as good as the baseline, so it is named only where there is no other.
     gaining = [option for option in candidates if option.gain > TIE_TOLERANCE] or candidates
     # Where all are left out, the choice is what would be sure were the judged documents all there are.
-    sure = [option for option in gaining if option.chance >= SURE_CHANCE]
-    return find_safest(sure) if sure else max(gaining, key=lambda option: (option.chance, option.gain))
+    sure = [option for option in gaining if option.has_sure_chance]
+    return find_safest(sure) if sure else max(gaining, key=lambda option: (option.likelihood, option.gain))
 
 
 def find_safest(options: Sequence[Option]) -> Option:
@@ -314,14 +345,19 @@ def find_safest(options: Sequence[Option]) -> Option:
     return max(tied, key=rank)
 
 
-def list_best_options(options: Iterable[Option]) -> list[Option]:
+def list_best_options(decision: Decision) -> list[Option]:
     """Return the best option of each decoder, or of each run of another system.
 
-    A decoder is one selector behind the same scorers, at any values of its parameters.
+    A decoder is one selector behind the same scorers, at any values of its parameters. What the decision chose of it is
+    its best, so that a table and the sentences above it name the same settings.
     """
     groups: dict[Any, list[Option]] = {}
-    for option in options:
+    for option in decision.options:
         groups.setdefault(identify_decoder(option.label, option.decoder), []).append(option)
+    # The sure setting comes last, so that it counts where the bet is of its decoder too.
+    for choice in (decision.bet, decision.sure):
+        if choice is not None:
+            groups[identify_decoder(choice.label, choice.decoder)] = [choice]
     return list(map(find_best, groups.values()))
 
 
@@ -362,7 +398,7 @@ def lacks_confirmed_gain(option: Option) -> bool:
 
 def rank_by_gain(option: Option) -> tuple[float, float]:
     """Return the sort key of an option: its gain, and its chance where gains are equal up to rounding."""
-    return round(option.gain, GAIN_DECIMALS), option.chance
+    return round(option.gain, GAIN_DECIMALS), option.likelihood
 
 
 def _describe(decision: Decision) -> Iterator[str]:
@@ -388,6 +424,8 @@ def _describe(decision: Decision) -> Iterator[str]:
         yield prefix_headline(sentence, decision)
     elif decision.awaits_judgements:
         yield prefix_headline(f"No verdict yet on keeping {budget}: too few documents are judged.", decision)
+    elif decision.missing_queries:
+        yield prefix_headline(_describe_missing_queries(decision, budget), decision)
     else:
         second_verb = "" if verb_of_setting == "is" else "is "
         sentence = f"No setting {verb_of_setting} {more} and {second_verb}sure to keep {budget}."
@@ -398,7 +436,7 @@ def _describe(decision: Decision) -> Iterator[str]:
         if bet.confirmed is not None:
             outcome = f"; {describe_outcome(bet, decision.confirm_split or '')}"
         yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet)}{outcome}."
-    elif sure is None and (nearest := decision.nearest) is not None:
+    elif sure is None and (nearest := decision.nearest) is not None and not decision.missing_queries:
         yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest)}."
     if decision.is_on_passages:
         yield PASSAGES_CAUTION
@@ -417,6 +455,16 @@ def _describe(decision: Decision) -> Iterator[str]:
     if decision.relevant_from != 1:
         yield f"A document counts as relevant from grade {decision.relevant_from}."
     yield from _describe_next_level(decision)
+
+
+def _describe_missing_queries(decision: Decision, budget: str) -> str:
+    """Describe that so few queries cannot tell, and how many more would; budget: the share to keep in words."""
+    is_judged = METRICS[decision.metric].needs == "qrels"
+    remedy = f"{'judge' if is_judged else 'measure'} {decision.missing_queries:,} more"
+    # Nobody can add to the passages of a corpus.
+    if decision.is_on_passages:
+        remedy = "judge queries"
+    return f"{counted(decision.queries, 'query', 'queries')} cannot tell what keeps {budget}: {remedy}."
 
 
 def prefix_headline(sentence: str, decision: Decision, scope: str = "") -> str:
@@ -463,7 +511,7 @@ def _describe_judged(decision: Decision) -> Iterator[str]:
 def _describe_next_level(decision: Decision) -> Iterator[str]:
     """Yield a sentence on the choices that would be others if documents counted as relevant from the next grade on."""
     after, parts = decision.next_level, list[str]()
-    if after is None:
+    if after is None or after.missing_queries:
         return
     if _is_other(decision.sure, after.sure):
         parts.append("no setting would be sure" if after.sure is None else f"{after.sure.name} would be the sure one")

@@ -37,8 +37,8 @@ class Parts(HTMLParser):
 
 
 def toy_content(*selectors, n_queries=3, **options):
-    """A toy problem of 24 queries, some of which can be opened."""
-    space, queries, qrels = toy(batch=24)
+    """A toy problem of 40 queries, some of which can be opened."""
+    space, queries, qrels = toy(batch=40)
     qrels = engine.Qrels({query: grades for query, grades in qrels.grades.items() if any(grades.values())})
     decoders = [engine.Decoder(engine.make(name)) for name in selectors or ("top_k", "mmr")]
     chosen = queries.take(range(n_queries))

@@ -427,6 +427,8 @@ def _suggest_for_certainty(tuned: Tuned) -> list[str]:
     # What is unknown of its documents is settled neither by a lower share nor by other queries.
     if option.is_left_out:
         return suggestions
+    if n_missing := tuned.decision.missing_queries:
+        return [*suggestions, f"judge {counted(n_missing, 'more query', 'more queries')} for {tuned.dev}"]
     # Rounded down, as a larger share is not sure; the 1e-9 saves a whole percent that lies a rounding below.
     sure_share = np.floor(100 * option.sure_share + 1e-9) / 100
     if 0.01 <= sure_share < tuned.objective.share:

@@ -35,7 +35,7 @@ def test_sentences_of_every_budget_are_the_engines(measured, data):
         decision = engine.decide([*settings.cells, *settings.curves], keep=share, k=K)
         expected = list_headlines(decision, "With MMR and Frank–Wolfe alone")
         assert tuple(budget["sentences"]) == expected and expected[0].startswith("With MMR and Frank–Wolfe alone")
-    assert data["notes"][0].startswith("Chosen on 22 queries of dev")
+    assert data["notes"][0].startswith("Chosen on 38 queries of dev")
 
 
 def test_settings_that_stray_from_passages_are_left_out_of_the_page():
@@ -98,7 +98,7 @@ def test_dots_stand_on_the_exact_curve_or_at_what_was_measured(measured, data):
 def test_settings_that_return_too_little_leave_all_queries_to_the_others():
     content, settings = measure("mmr", "threshold")
     data = build_frontier_data(settings, {"mmr": content.decoders[0], "threshold": content.decoders[1]})
-    assert data["notes"][0].startswith("Chosen on 22 queries"), "a set of one document has no diversity"
+    assert data["notes"][0].startswith("Chosen on 38 queries"), "a set of one document has no diversity"
     (series,) = [series for series in data["series"] if series["method"] == "threshold"]
     n_shown = len(series["points"]["x"])
     n_measured = sum(cell.method == "threshold" for cell in settings.cells)

@@ -283,6 +283,29 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     assert "tradeoff.confirm" in pages.keys(app) and "On test" not in pages.texts(app)
 
 
+def test_one_split_says_why_nothing_confirms_and_leads_to_tune(measurements, monkeypatch):
+    """Cranfield, which has one split, had no button beside "Use in Explore", and no word on it."""
+    measurements()
+    assert "tradeoff.halve" not in pages.keys(measured()), "another split can confirm"
+    monkeypatch.setattr(confirmations, "find_other_split", lambda loaded, split: None)
+    monkeypatch.setattr(page, "_list_other_splits", lambda loaded, split: [])
+    app, screens = measured(), []
+    assert app.button(key="tradeoff.halve").label == "One split only: Tune confirms on half of it"
+    assert "tradeoff.confirm" not in pages.keys(app)
+    monkeypatch.setattr(page.st, "switch_page", screens.append)
+    app.button(key="tradeoff.halve").click().run()
+    assert screens == ["screens/tune.py"]
+
+
+def test_other_splits_are_those_with_judged_queries_and_test_comes_first():
+    queries = {"dev": 3, "a": 2, "test": 4, "empty": 0}
+    dataset = SimpleNamespace(qrels=queries, judged=lambda name: range(queries[name]))
+    loaded = SimpleNamespace(dataset=dataset)
+    assert page._list_other_splits(loaded, "dev") == ["test", "a"] and page._list_other_splits(loaded, "a")[0] == "test"
+    dataset.qrels = {"dev": 3, "empty": 0}
+    assert page._list_other_splits(loaded, "dev") == []
+
+
 @pytest.mark.deep
 def test_confirmation_outlives_the_session_and_opens_the_sealed_split(measurements):
     loaded, first = pages.load(), pages.press(measured(), "tradeoff.confirm")

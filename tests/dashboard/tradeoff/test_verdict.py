@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import engine
-from dashboard.charts.frontier import FrontierChart, list_budgets
+from dashboard.charts.frontier import FrontierChart, find_chance, list_budgets
 from dashboard.charts.verdict_data import build_verdict_data, format_sure_share, list_headlines
 from dashboard.tradeoff import verdict
 from engine.evaluation.decide import estimate_options
@@ -30,8 +30,9 @@ def light_page(monkeypatch):
 
 @pytest.mark.parametrize("share", [0.85, 0.95])
 def test_best_of_a_decoder_is_its_largest_sure_gain_or_else_what_most_likely_keeps_the_budget(estimates, share):
-    options = estimates.decide(share).options
-    best = {option.decoder.select.spec.name: option for option in list_best_options(options)}
+    decision = replace(estimates.decide(share), bet=None)
+    options = decision.options
+    best = {option.decoder.select.spec.name: option for option in list_best_options(decision)}
     assert set(best) == {"mmr", "vrsd", "nnn"}
     for name, option in best.items():
         gaining = [each for each in options if each.decoder.select.spec.name == name and each.gain > 0]
@@ -44,10 +45,12 @@ def test_best_of_a_decoder_is_its_largest_sure_gain_or_else_what_most_likely_kee
 
 
 def test_every_run_of_another_system_and_every_chain_of_scorers_has_its_best(estimates):
-    vrsd = next(option for option in estimates.decide(0.9).options if option.name == "VRSD")
+    decision = estimates.decide(0.9)
+    vrsd = next(option for option in decision.options if option.name == "VRSD")
     behind_bm25 = replace(vrsd, decoder=replace(vrsd.decoder, retrieve=engine.make("bm25")))
     runs = [replace(vrsd, decoder=None, label=label) for label in ("run a", "run b")]
-    assert list_best_options([vrsd, behind_bm25, *runs]) == [vrsd, behind_bm25, *runs]
+    options = (vrsd, behind_bm25, *runs)
+    assert list_best_options(replace(decision, options=options, sure=None, bet=None)) == list(options)
 
 
 def page():
@@ -216,3 +219,28 @@ def test_without_enough_judgements_there_is_no_verdict_and_judging_is_the_primar
     monkeypatch.setattr(verdict, "draw_compare_all", lambda estimate_all: None)
     verdict.draw_verdict(SimpleNamespace(), chart, decision, data, None, "", request)
     assert buttons == [("Judge 1,400 more documents", "primary")]
+
+
+def test_few_queries_have_no_choice_no_card_and_judging_as_primary_button(monkeypatch):
+    """Of 4 queries "57% more diverse" was a bet, and its list for waterproof boots held a garden hose."""
+    cells = [
+        cell("top_k", {"recall": [0.5] * 4, "ilad": [0.4] * 4}),
+        cell("mmr", {"recall": [0.5, 0.5, 0.5, 0.4], "ilad": [0.9] * 4}),
+    ]
+    estimates = estimate_options(cells, baseline=cells[0])
+    decision, buttons = estimates.decide(0.95), []
+    headline = "4 queries cannot tell what keeps 95% of Top-k's Recall@10: judge 21 more."
+    assert list_headlines(decision, "With MMR alone") == (headline,)
+    data = build_verdict_data(estimates, decision, False, "With MMR alone")
+    assert all(budget["choices"] == budget["chances"] == [None, None] for budget in data["budgets"])
+    assert all(len(budget["sentences"]) == 1 and "cannot tell" in budget["sentences"][0] for budget in data["budgets"])
+    monkeypatch.setattr(verdict.st, "button", lambda label, **options: buttons.append((label, options.get("type"))))
+    curve = frontier(cells, "ilad", "recall")
+    chart = FrontierChart(frontier=curve, dark=False, share=0.95, estimates=estimates)
+    assert find_chance(chart, 0) == 1
+    monkeypatch.setattr(verdict, "draw_compare_all", lambda estimate_all: None)
+    verdict.draw_verdict(SimpleNamespace(), chart, decision, data, "test", "")
+    assert buttons == [("Judge queries", "primary")], "nothing to use, to confirm or to paste"
+    table = verdict.build_table_data(curve, decision, estimates, None)
+    assert {text for rows in table["budgets"] for _, text, _ in rows} == {"too few queries"}
+    assert table["options"][0]["cells"][2] == "95.0%", "no bound, which would be 0.0%"

@@ -81,7 +81,7 @@ def test_recall_in_a_budget_by_the_length_of_what_is_relevant(store, demo, tmp_p
     base = next(cell for cell in cells if cell.label == result["baseline"])
     curves = [curve for curve in Store(store).read_curves() if curve.k == 5 and "budget_recall" in curve.means]
     estimates = estimate_on_axes(frontier(cells, "ilad", "budget_recall", 5), curves, base)
-    best = {option.label for option in list_best_options(estimates.decide(KEPT_SHARE.default).options)}
+    best = {option.label for option in list_best_options(estimates.decide(KEPT_SHARE.default))}
     assert {row["label"] for row in result["groups"]} == {result["baseline"], *best}, "Trade-off shows the same"
     assert all(row["mean"] == 0 for row in result["differences"] if row["label"] == result["baseline"])
     file = tmp_path / "report.html"

@@ -10,6 +10,7 @@ from scipy import stats
 
 import engine
 from engine import DataError, Embeddings, ParamError, Qrels, Space, decide
+from engine.evaluation.corrected_judge import JudgeUse
 from engine.evaluation.decide import (
     BET_CHANCE,
     SURE_CHANCE,
@@ -18,6 +19,8 @@ from engine.evaluation.decide import (
     find_lower_share,
 )
 from engine.evaluation.decision import (
+    MIN_DECISION_QUERIES,
+    count_missing_queries,
     describe_outcome,
     describe_tie,
     find_best,
@@ -189,7 +192,7 @@ def test_lower_share_is_the_largest_that_both_splits_are_sure_of(low, gain, shar
 def test_weak_verdict_has_a_warning():
     decision = decide([BASE, *make_weights()])
     assert decision.warning == ""
-    assert replace(decision, queries=24).warning.startswith("Only 24 queries: ")
+    assert replace(decision, queries=25).warning.startswith("Only 25 queries: ")
     left_out = replace(decision, left_out=decision.options, judged=0.1, judged_most=0.4)
     assert left_out.warning.startswith("No setting can be chosen") and "10% to 40%" in left_out.warning
 
@@ -441,7 +444,7 @@ def test_choices_of_any_budget_equal_decide_and_brute_force():
         assert [estimates.aligned.cells[1 + position].label for position in estimates.find_best_positions(keep)] == [
             option.label
             for option in sorted(
-                list_best_options(decision.options),
+                list_best_options(decision),
                 key=lambda o: (o.label != expected[0], not o.is_sure, 0 if o.is_sure else -o.chance, -o.gain),
             )
         ]
@@ -455,6 +458,31 @@ def test_choices_of_any_budget_equal_decide_and_brute_force():
             assert vars(estimates.build_option(estimates.position_of[option.label], keep)) == vars(option)
         seen.add((expected[0] is None, expected[1] is None))
     assert seen == {(False, True), (False, False), (True, False), (True, True)}
+
+
+def test_best_setting_of_a_decoder_is_the_one_that_was_chosen():
+    """A headline named NNN at one λ as the bet, and the table below NNN at another, which was likelier."""
+    points = [
+        BASE,
+        cell("vrsd", make_values(0.05, -0.02)),
+        cell("mmr", make_values(0.3, 0.04, 0.2, seed=3), relevance_weight=0.6),
+        cell("mmr", make_values(0.5, 0.05, 0.3, seed=4), relevance_weight=0.4),
+    ]
+    estimates = estimate_options(points)
+    decision, seen = estimates.decide(0.95), set()
+    modest, bold = (next(o for o in decision.options if o.label == point.label) for point in points[2:])
+    assert decision.bet.label == bold.label and bold.chance < modest.chance < SURE_CHANCE
+    assert [option.label for option in list_best_options(decision)] == [points[1].label, bold.label]
+    for keep in np.linspace(0.9, 1.0, 11):
+        at_budget = estimates.decide(keep)
+        best = {estimates.aligned.cells[1 + position].label for position in estimates.find_best_positions(keep)}
+        choices = [option for option in (at_budget.sure, at_budget.bet) if option is not None]
+        assert best == {option.label for option in list_best_options(at_budget)}
+        # Where both choices are of one decoder its row is the sure one's.
+        of_decoder = {option.decoder.select.spec.name: option.label for option in reversed(choices)}
+        assert set(of_decoder.values()) <= best
+        seen.add(at_budget.bet and at_budget.bet.label)
+    assert len(seen) > 1
 
 
 def test_time_as_objective_gives_the_fastest_that_keeps_the_budget():
@@ -838,3 +866,44 @@ def test_setting_whose_sets_are_much_less_relevant_than_the_baseline_s_is_not_ch
     assert (said in decision.sentences) == is_stray
     assert estimates.count_missing(0.95) == 0, "judging its documents would not help"
     assert estimate_options(cells).decide(0.95).sure.label == cells[2].label, "nothing is known of the corpus"
+
+
+def test_few_queries_give_no_bet_and_no_chance_but_how_many_more_to_judge(monkeypatch):
+    """Of 4 queries each decoder kept the budget "47 in 100", and a list with a garden hose was "a bet"."""
+    few, enough = MIN_DECISION_QUERIES - 1, MIN_DECISION_QUERIES
+    values = {"vrsd": make_values(0.6, 0.03, 0.1, seed=2), "max_sum": make_values(0.5, 0.01, 0.1, seed=2)}
+
+    def take(n_queries):
+        points = [cell("top_k", make_values()), *(cell(name, named) for name, named in values.items())]
+        return [
+            replace(each, queries=each.queries[:n_queries], values={k: v[:n_queries] for k, v in each.values.items()})
+            for each in points
+        ]
+
+    estimates = estimate_options(take(few))
+    decision = estimates.decide(0.95)
+    assert decision.sure is None and decision.bet is None and decision.missing_queries == 1
+    assert decision.sentences[0] == f"{few} queries cannot tell what keeps 95% of Top-k's Recall@10: judge 1 more."
+    assert "bet" not in str(decision) and "nearest" not in str(decision) and decision.warning == ""
+    assert {(option.chance, option.sure_share, option.is_sure) for option in decision.options} == {(None, 0.0, False)}
+    assert "chance unknown" in repr(decision.options[0])
+    json.dumps(decision.as_json(), allow_nan=False)
+    assert decision.to_frame()["chance"].isna().all()
+    kept = max(decision.options, key=lambda option: (option.share_kept, option.gain))
+    assert decision.nearest.label == kept.label == find_best(decision.options).label
+    best = [estimates.aligned.cells[1 + position].label for position in estimates.find_best_positions(0.95)]
+    assert best == [o.label for o in sorted(decision.options, key=lambda o: (-o.share_kept, -o.gain))]
+    decided = decide(take(enough))
+    assert decided.missing_queries == 0 and all(option.chance is not None for option in decided.options)
+    assert "cannot tell" not in str(decided)
+    assert decide(take(4)).sentences[0].endswith(": judge 21 more.")
+    short = estimate_options(take(few))
+    monkeypatch.setattr(type(short), "is_left_out", np.array([True, True]))
+    assert short.find_best_left_out(0.95) == short.position_of[kept.label]
+
+
+def test_model_that_narrows_intervals_counts_as_more_queries():
+    use = JudgeUse(judge="m", model_queries=300, person_queries=10, weight=1.0, correlation=0.9, narrowing=0.6)
+    assert count_missing_queries(10) == count_missing_queries(10, replace(use, narrowing=1.0)) == 15
+    assert count_missing_queries(10, use) == 0 and count_missing_queries(8, use) == 17
+    assert count_missing_queries(24, replace(use, narrowing=0.999)) == 1
