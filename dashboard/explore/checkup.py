@@ -17,6 +17,7 @@ from dashboard.services.query_vectors import embed_missing, find_query_vectors
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, link, query
 from dashboard.session.answers import find_scorer_dependencies
+from dashboard.session.duplicates import get_threshold
 from dashboard.session.parameters import param_key, resolve_form
 from dashboard.session.query import LABELLED, MAX_LISTED_QUERIES, SIMILAR, Question, find_first_split
 from dashboard.session.view_names import RESULTS
@@ -96,7 +97,7 @@ def find_check_up(loaded: Loaded, k: int, depth: int | None) -> CheckUpResult | 
     # Embedding may take minutes, which is for a job.
     if queries is not None and vectors is None:
         return None
-    run = partial(_run_check_up, loaded, vectors, k, depth)
+    run = partial(_run_check_up, loaded, vectors, k, depth, get_threshold(loaded))
     return memo.get_or_compute(CHECKUP_TABLE, key, run, MAX_CHECKUPS, is_shared=True)
 
 
@@ -213,7 +214,8 @@ def _build_slider(
     queries = result.vectors.take(checked.order)
     # Sets are as large as the baseline's: a small pool or corpus has fewer than k documents.
     bounds = [result.bounds[position] for position in checked.order]
-    requests = build_wall_requests(loaded.space, decoder, form, queries, checked.similarity.shape[1], bounds)
+    set_size, threshold = checked.similarity.shape[1], checked.threshold
+    requests = build_wall_requests(loaded.space, decoder, form, queries, set_size, bounds, threshold)
     urls = [vendor.serve_answer(_digest_request(loaded, request, param), request) for request in requests]
     slider = tile_data.build_slider(param, form, values[param.name], requests[0].stops, urls)
     title, note = decoders.format_title(decoder), _describe_positions(requests[0], decoder, form)
@@ -234,7 +236,8 @@ def _digest_request(loaded: Loaded, request: WallRequest, param: Param) -> str:
     label = replace(request.decoder, select=default_stage).label
     # Texts are part of the queries: scorers of words read them.
     corpus = loaded.space.embeddings.digest, loaded.space.corpus.digest, queries.digest, *(queries.texts or ())
-    settings = label, param.name, repr(request.stops), request.k, find_scorer_dependencies(loaded, request.decoder)
+    scorer_parts, threshold = find_scorer_dependencies(loaded, request.decoder), request.duplicate_threshold
+    settings = label, param.name, repr(request.stops), request.k, scorer_parts, threshold
     judged = [(bound.floor, sorted(bound.relevant)) for bound in request.bounds or ()]
     return digest_of([*corpus, *map(str, settings), str(judged)])
 
@@ -268,8 +271,9 @@ def _check_up_panel(loaded: Loaded, k: int, depth: int | None) -> JobPanel[Check
         """Embed the sampled queries, if there are any, and check their results."""
         queries, _, _ = _sample_queries(loaded)
         vectors = None if queries is None else embed_missing(loaded, queries, job)
-        return _run_check_up(loaded, vectors, k, depth)
+        return _run_check_up(loaded, vectors, k, depth, threshold)
 
+    threshold = get_threshold(loaded)
     key, cached = _check_up_key(loaded, k, depth), memo.shared_memo(CHECKUP_TABLE, MAX_CHECKUPS)
     return JobPanel(purpose=CHECKUP_TABLE, key=key, title="Checking queries", work=run_job, wait_seconds=1, memo=cached)
 
@@ -279,9 +283,8 @@ def _check_up_key(loaded: Loaded, set_size: int, depth: int | None) -> tuple[obj
     split, self_rule = _get_split(loaded), decoders.get_self_rule()
     qrels = loaded.dataset.qrels.get(split or "")
     judged = None if qrels is None else qrels.digest
-    # The source tells the rule for near-duplicates too.
     data = loaded.key, loaded.source, loaded.dataset.queries.digest, loaded.space.embeddings.encoder
-    return *data, split, judged, _clip_k(set_size), depth, self_rule
+    return *data, split, judged, _clip_k(set_size), depth, self_rule, get_threshold(loaded)
 
 
 def _get_split(loaded: Loaded) -> str | None:
@@ -313,11 +316,13 @@ def _sample_queries(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
     return queries.sample(MAX_QUERIES), split, len(queries)
 
 
-def _run_check_up(loaded: Loaded, vectors: Embeddings | None, set_size: int, depth: int | None) -> CheckUpResult:
+def _run_check_up(
+    loaded: Loaded, vectors: Embeddings | None, set_size: int, depth: int | None, threshold: float | None
+) -> CheckUpResult:
     """Measure how much the baseline's results of sampled queries repeat each other.
 
     Without queries, documents are their own queries. vectors: of the queries, None without; set_size: number
-    of results compared; depth: of candidates, None for all
+    of results compared; depth: of candidates, None for all; threshold: cosine of near-duplicates, None for the corpus's
     """
     queries, split, n_queries = _sample_queries(loaded)
     if queries is None or vectors is None:
@@ -327,7 +332,7 @@ def _run_check_up(loaded: Loaded, vectors: Embeddings | None, set_size: int, dep
     else:
         texts = queries.texts
     baseline = decoders.follow_self_rule(decoders.make_baseline(depth))
-    checked = check_up(baseline, loaded.space, vectors, _clip_k(set_size))
+    checked = check_up(baseline, loaded.space, vectors, _clip_k(set_size), threshold=threshold)
     return CheckUpResult(
         check_up=checked,
         vectors=vectors,

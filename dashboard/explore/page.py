@@ -14,6 +14,7 @@ from dashboard.explore import checkup, map_view, proof, redundancy, results, wei
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, link, view_names
 from dashboard.session.answers import Answer, build_slider_requests, compute_answer, find_floor
+from dashboard.session.duplicates import get_threshold
 from dashboard.session.parameters import param_key, resolve_form
 from dashboard.session.query import Question, find_position, query_key, select_position
 from dashboard.widgets import confirm, scorers
@@ -223,7 +224,8 @@ def draw_tiles(
     has_baseline = any(result.decoder == baseline.decoder for result in answers.values())
     base = None
     if not has_baseline:
-        base = slider.pack_ranking(loaded.space, question.vector, baseline.ranking, relevant=relevant_ids)
+        rules: dict[str, Any] = {"relevant": relevant_ids, "duplicate_threshold": get_threshold(loaded)}
+        base = slider.pack_ranking(loaded.space, question.vector, baseline.ranking, **rules)
     tiles = []
     for key, result in answers.items():
         is_baseline = result.decoder == baseline.decoder
@@ -282,7 +284,8 @@ def _build_tile(
     that the others are compared with
     """
     stage, values, sliders = result.stage, values_of(result.stage), []
-    extra = {"relevant": question.relevant_ids, "scores": None if result.relevance is None else result.relevance.score}
+    extra: dict[str, Any] = {"relevant": question.relevant_ids, "duplicate_threshold": get_threshold(loaded)}
+    extra["scores"] = None if result.relevance is None else result.relevance.score
     for param, form in tile_data.list_sliders(stage):
         widget_key, _ = resolve_form(param_key(stage.spec, decoders.PARAM_PREFIX, param.name), param, values)
         slider_params[param.name] = widget_key, form

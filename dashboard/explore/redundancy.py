@@ -11,6 +11,7 @@ from dashboard.explore import document_panel
 from dashboard.services.jobs import limit_page_computations
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
+from dashboard.session.duplicates import get_threshold
 from dashboard.session.query import Question
 from dashboard.widgets.common import draw_method_heading
 from dashboard.widgets.decoder_pills import choose_decoders
@@ -80,7 +81,7 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
         for name in _list_sets(answers, baseline):
             ranking = answers[name].ranking
             top = Ranking(ranking.index[:, :MAX_COMPARED], ranking.gain[:, :MAX_COMPARED], ranking.info)
-            sets[name] = redundancy(loaded.space, top)
+            sets[name] = redundancy(loaded.space, top, get_threshold(loaded))
     heat_maps = [(answers[name].name, answers[name].title, values) for name, values in sets.items() if values.pairs]
     if not heat_maps:
         st.info("Fewer than two documents in every set: there is nothing to compare.")
@@ -92,7 +93,7 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
         picked = live_plot.plot(plot_redundancy(heat_maps, live_plot.is_dark()), "redundancy.map", file="redundancy")
     _open_clicked(loaded, question, picked)
     threshold = next(iter(sets.values())).threshold
-    st.caption(f"Above each: near-duplicate pairs (cosine of {threshold:.2f} or more) of all pairs of the set.")
+    st.caption(f"Above each: near-duplicate pairs (cosine of {threshold:g} or more) of all pairs of the set.")
     for name, values in sets.items():
         if not values.pairs:
             st.caption(f"{answers[name].title}: fewer than two documents")

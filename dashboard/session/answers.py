@@ -140,6 +140,7 @@ def build_slider_requests(
         candidates, _ = compute_scores(loaded, question, decoder)
     query = as_embeddings(loaded, question)
     key_parts = [*map(str, answer_key(loaded, question, default_decoder)), param.name]
+    key_parts.append(str(details.get("duplicate_threshold")))
     decoder = leave_out_document(question, decoder)
     source, k = loaded.reach or loaded.space, question.k
     slider_requests = requests(source, decoder, param, query, k, candidates, seconds, **details)

@@ -10,6 +10,7 @@ from dashboard.services import corpora, jobs
 from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.source import COPIES, KEEP_ALL, NEAR, Loaded, Source
 from dashboard.session import address, query
+from dashboard.session.duplicates import get_threshold, store_default, threshold_key
 from dashboard.widgets.basics import step_button
 from dashboard.widgets.common import as_label
 from dashboard.widgets.job_panel import SharedPanel, draw_end, draw_running
@@ -62,7 +63,7 @@ def draw_headline(loaded: Loaded) -> None:
     draw_reduction(loaded, "headline")
     if loaded.source.drop_duplicates != KEEP_ALL:
         return
-    panel = _build_panel(loaded, _get_threshold(loaded))
+    panel = _build_panel(loaded, get_threshold(loaded))
     if panel.job is None and panel.autostart:
         panel.start_job()
         if (job := panel.job) is not None:
@@ -119,31 +120,18 @@ def _build_panel(loaded: Loaded, threshold: float | None) -> SharedPanel[NearDup
 
 def _find_groups(loaded: Loaded) -> NearDuplicates | None:
     """Return the near-duplicates at the threshold that is set; until a job has found them, draw its progress."""
-    threshold = _get_threshold(loaded)
+    threshold = get_threshold(loaded)
     groups = _build_panel(loaded, threshold).draw_until_result()
     if groups is not None and threshold is None:
-        st.session_state[f"{_threshold_key(loaded)}.default"] = groups.threshold
+        store_default(loaded, groups.threshold)
     return groups
-
-
-def _get_threshold(loaded: Loaded) -> float | None:
-    """Return the threshold that this session has set for a corpus, None for the corpus's own."""
-    key = _threshold_key(loaded)
-    threshold: float | None = st.session_state.get(key)
-    # The field has a number from the beginning on, which is then the corpus's own.
-    return None if threshold == st.session_state.get(f"{key}.default") else threshold
-
-
-def _threshold_key(loaded: Loaded) -> str:
-    """Return the session key of a corpus's threshold."""
-    return f"duplicates.threshold.{query.corpus_key(loaded)}"
 
 
 def _draw_threshold(loaded: Loaded, used_threshold: float) -> None:
     """Draw the field of the cosine from which on documents are near-duplicates."""
-    why = f"{DUPLICATE_THRESHOLD.help} By default it is {DUPLICATE_THRESHOLD.unset}."
+    why = f"{DUPLICATE_THRESHOLD.help} By default it is {DUPLICATE_THRESHOLD.unset}. Explore counts by it too."
     options: dict[str, Any] = {"format": "%g", "help": why, "persist_state": "session", "width": 160}
-    st.number_input("Threshold", 0.0, 1.0, used_threshold, 0.01, key=_threshold_key(loaded), **options)
+    st.number_input("Threshold", 0.0, 1.0, used_threshold, 0.01, key=threshold_key(loaded), **options)
 
 
 def _write_headline(loaded: Loaded, groups: NearDuplicates) -> str:
@@ -251,8 +239,8 @@ def _finish_opening(loaded: Loaded, job: Job, target: Source) -> bool:
     if mode != query.SIMILAR or entry in opened.space.corpus.position:
         query.select_query(opened, mode, split, entry)
     # A threshold that the person chose holds for what is left, too.
-    if (threshold := _get_threshold(loaded)) is not None:
-        st.session_state[_threshold_key(opened)] = threshold
+    if (threshold := get_threshold(loaded)) is not None:
+        st.session_state[threshold_key(opened)] = threshold
     address.switch_source(target)
     return True
 

@@ -14,6 +14,7 @@ from dashboard.services.memo import Memo, get_or_compute, session_memo
 from dashboard.services.query_vectors import find_query_vectors
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
+from dashboard.session.duplicates import get_threshold
 from dashboard.session.query import (
     LABELLED,
     SIMILAR,
@@ -186,13 +187,13 @@ def _draw_order(loaded: Loaded, split: str | None) -> None:
         """Return the positions of the queries in the file, the most redundant or most improved first."""
         if order == REDUNDANT_ORDER or compared is None:
             # A set of one has no duplicates.
-            return check_up(baseline, loaded.space, vectors, max(k, 2)).order
+            return check_up(baseline, loaded.space, vectors, max(k, 2), threshold=threshold).order
         return rank_by_gain(compared, baseline, loaded.space, vectors, qrels, k).positions
 
-    qrels = loaded.dataset.qrels[split] if split else None
+    threshold, qrels = get_threshold(loaded), loaded.dataset.qrels[split] if split else None
     qrels_digest = None if qrels is None else qrels.digest
     compared_labels = () if order == REDUNDANT_ORDER or compared is None else (compared.label, qrels_digest)
-    order_key = (loaded.key, split, order, k, baseline.label, *compared_labels)
+    order_key = (loaded.key, split, order, k, baseline.label, threshold, *compared_labels)
     with st.spinner("Ordering the queries"):
         set_query_order(loaded, split, get_or_compute("orders", order_key, compute_order))
 

@@ -153,7 +153,7 @@ DUPLICATES = chain_options(
         metavar="COSINE",
         callback=lazy("engine.cli.inputs:parse_duplicate_threshold"),
         help="The cosine from which on two documents are near-duplicates, here and in Redundancy. Default: the larger "
-        "of 0.9 and the 99.9th percentile of random pairs of the corpus.",
+        "of 0.9 and a high percentile of random pairs of the corpus.",
     ),
 )
 READING = chain_options(QRELS, CONFLICTING_GRADES, RELEVANT_FROM, JUDGEMENTS, TABLE_COLUMNS, DUPLICATES)

@@ -16,10 +16,12 @@ MIN_DUPLICATE_COSINE = 0.9
 """No corpus has a lower threshold by default."""
 MAX_RANDOM_PAIRS = 100_000
 """Pairs that are drawn; a corpus with fewer pairs is looked at whole."""
-RANDOM_PAIR_QUANTILE = 0.999
-"""The share of random pairs that lie below the threshold."""
+MIN_TAIL_SHARE = 0.001
+"""The share of random pairs above the threshold, at least: the tail of a corpus without near-duplicates."""
+MAX_EXPECTED_NEIGHBOURS = 10
+"""Near-duplicates of a document that the threshold leaves room for: in n documents they make 10 / n of the pairs."""
 MIN_RANDOM_PAIRS = 1000
-"""Fewer pairs have no 99.9th percentile."""
+"""Fewer pairs have no 99.9th percentile, nor is 10 in so few documents a small share."""
 MAX_TAIL_RATIO = 3.0
 """Distance of the threshold from the median, at most, in distances of the 95th percentile; 1.9 in a normal spread."""
 THRESHOLD_DIGITS = 4
@@ -34,7 +36,7 @@ DUPLICATE_THRESHOLD = Real(
     0,
     1,
     name="threshold",
-    unset="the larger of 0.9 and the 99.9th percentile of random pairs",
+    unset="the larger of 0.9 and a high percentile of random pairs",
     help="The cosine from which on two documents are near-duplicates.",
 )
 
@@ -43,11 +45,12 @@ DUPLICATE_THRESHOLD = Real(
 class RandomPairs:
     """The cosines of random pairs of documents with different vectors: the noise above which likeness says something.
 
-    cosines: (p,) float64, ascending; is_sample: False if they are all pairs of the corpus
+    cosines: (p,) float64, ascending; is_sample: False if they are all pairs of the corpus; n_documents: in the corpus
     """
 
     cosines: np.ndarray
     is_sample: bool
+    n_documents: int
 
     def __len__(self) -> int:
         return len(self.cosines)
@@ -59,15 +62,18 @@ class RandomPairs:
 
     @cached_property
     def threshold(self) -> float:
-        """The larger of 0.9 and the cosine below which 99.9% of the pairs lie, rounded up to four decimals.
+        """The larger of 0.9 and a high percentile of the pairs, rounded up to four decimals.
 
-        In a corpus full of near-duplicates these are the highest 0.1% themselves: the percentile counts no further than
-        three times as far above the median as the 95th does. Of fewer than 1,000 pairs none lies above it: 0.9.
+        The percentile is the 99.9th from 10,000 documents on. Of n < 10,000 documents 10 / n of the pairs lie above it:
+        groups of near-duplicates are a larger share of fewer pairs, and the 99.9th would be one of them. It counts no
+        further than three times as far above the median as the 95th does, for a corpus full of near-duplicates. Fewer
+        than 1,000 pairs have no such percentile: 0.9.
         """
         if len(self) < MIN_RANDOM_PAIRS:
             return MIN_DUPLICATE_COSINE
         # The 95th percentile is of documents that have nothing to do with each other in any corpus worth searching.
-        median, bulk, tail = np.quantile(self.cosines, (0.5, 0.95, RANDOM_PAIR_QUANTILE)).tolist()
+        tail_share = max(MIN_TAIL_SHARE, MAX_EXPECTED_NEIGHBOURS / self.n_documents)
+        median, bulk, tail = np.quantile(self.cosines, (0.5, 0.95, 1 - tail_share)).tolist()
         cosine = min(tail, median + MAX_TAIL_RATIO * (bulk - median))
         scale = 10**THRESHOLD_DIGITS
         # The last bits of a sum, which machines may disagree on, must not move the threshold to the next decimal.
@@ -91,7 +97,7 @@ def check_duplicate_threshold(threshold: float | None, name: str = "duplicate_th
 def resolve_duplicate_threshold(space: Space | Elsewhere, threshold: float | None = None) -> float:
     """Return the cosine from which on two documents of a corpus are near-duplicates.
 
-    threshold: a number, which is checked, or None for the larger of 0.9 and the 99.9th percentile of random pairs.
+    threshold: a number, which is checked, or None for the larger of 0.9 and a high percentile of random pairs.
     Documents of a vector engine are fetched query by query and no random sample, so that their threshold is 0.9. Raises
     ParamError.
     """
@@ -154,4 +160,4 @@ def _sample_pairs(matrix: Matrix) -> RandomPairs:
     candidates = np.flatnonzero((cosines > 1 - 1e-9) | (cosines == 0))
     duplicate_of = matrix.duplicate_of.cpu().numpy()
     is_equal[candidates] = duplicate_of[first[candidates]] == duplicate_of[second[candidates]]
-    return RandomPairs(np.sort(cosines[~is_equal]), is_sample)
+    return RandomPairs(np.sort(cosines[~is_equal]), is_sample, n_rows)

@@ -388,7 +388,7 @@ METRICS: dict[str, Metric] = {
             "redundancy",
             "Redundancy",
             "share of the documents returned that are near-duplicates of one above them: a cosine of "
-            f"{MIN_DUPLICATE_COSINE:g} or more, or of the corpus's 99.9th percentile where that is larger",
+            f"{MIN_DUPLICATE_COSINE:g} or more, or of a high percentile of the corpus's pairs where that is larger",
             None,
             lambda f: (
                 compute_redundancy(f.space.vectors, f.rows, resolve_duplicate_threshold(f.space, f.duplicate_threshold))
@@ -505,7 +505,7 @@ def measure(
         left out as such; True all with its id; False none.
     duplicate_threshold : float or None
         The cosine from which on two documents are near-duplicates, for `redundancy`; None takes the larger of 0.9 and
-        the 99.9th percentile of random pairs of the corpus, for a corpus in a vector engine 0.9.
+        a high percentile of random pairs of the corpus, for a corpus in a vector engine 0.9.
 
     Returns
     -------

@@ -22,13 +22,14 @@ def headline(
         query_text = counted(n_checked, "query", "queries")
     sample_text = "" if n_checked == n_asked else f" (a random sample of {n_asked:,})"
     top_text = f"the top {checked.rows.shape[1]}"
+    limit_text = f"cosine ≥ {checked.threshold:g}"
     if not checked.n_redundant:
-        limit_text = f"cosine ≥ {checked.threshold:g}"
         return f"None of {query_text}{sample_text} has near-duplicates ({limit_text}) in {top_text}."
     worst_query = checked.order[0]
     worst_text = "this query" if is_worst_open else shorten(texts[worst_query], MAX_QUERY_LENGTH)
     return (
-        f"On {percent(checked.n_redundant / n_checked)} of {query_text}{sample_text} {top_text} holds near-duplicates. "
+        f"On {percent(checked.n_redundant / n_checked)} of {query_text}{sample_text} {top_text} holds "
+        f"near-duplicates ({limit_text}). "
         f"Worst: {worst_text} ({counted(int(checked.pairs[worst_query]), 'pair')})."
     )
 

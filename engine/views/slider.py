@@ -83,7 +83,7 @@ class SliderRequest:
     candidates: weakref.ref[ScoredCandidates] | None  # scored already, where that takes long
     within: bool  # True if the most relevant stand for a corpus too large for a drag
     sampled: str  # the reason why each of `stops` is solved alone, although the selector has a path; "" if it is not
-    details: Mapping[str, Any]  # `relevant` and `scores` of `pack_sets`
+    details: Mapping[str, Any]  # options of `pack_sets`
 
     def answer(self) -> dict[str, Any]:
         """Compute the sets at all positions of the slider as JSON values, for the browser to draw.
@@ -266,12 +266,18 @@ def slider_answers(
 
 
 def pack_sets(
-    space: Space, query: torch.Tensor, rankings: np.ndarray, relevant: Collection[str] = (), scores: Any = None
+    space: Space,
+    query: torch.Tensor,
+    rankings: np.ndarray,
+    relevant: Collection[str] = (),
+    scores: Any = None,
+    duplicate_threshold: float | None = None,
 ) -> dict[str, Any]:
     """Pack rankings of one query, with all that a browser draws of their documents, as JSON values.
 
     query: (d,) its vector; rankings: (m, k) rows, −1 pads; relevant: ids judged so; scores: (n,) the selector's
-    relevance if it is not the inner product with the query. The result has:
+    relevance if it is not the inner product with the query; duplicate_threshold: the cosine of near-duplicates, None
+    for that of the corpus. The result has:
 
     - rows, names, relevance, scores: the documents that some ranking has, with name and relevance of each
     - tooltips: row → full name, of the documents whose name is cut
@@ -308,7 +314,7 @@ def pack_sets(
         "right": [position for position, row in enumerate(documents) if corpus.ids[row] in relevant],
         "near": near,
         "unmeasured": unmeasured,
-        "duplicate": resolve_duplicate_threshold(space),
+        "duplicate": resolve_duplicate_threshold(space, duplicate_threshold),
         "sets": [positions.tolist() for positions in members],
         "which": which.ravel().tolist(),
     }

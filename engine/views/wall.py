@@ -97,6 +97,7 @@ class WallRequest:
     queries: Embeddings
     k: int
     bounds: Sequence[TopicBounds] | None  # of each query, None to leave out what diversity costs
+    duplicate_threshold: float | None = None  # cosine of near-duplicates, None for that of the corpus
 
     def answer(self) -> dict[str, Any]:
         """Compute the sets as JSON values: those of `pack_redundancy` for all distinct sets, one query after the other.
@@ -124,7 +125,7 @@ class WallRequest:
             which.append(set_index.ravel().tolist())
         # One call for the sets of all queries: their cosines are computed block by block.
         rows = torch.from_numpy(np.concatenate(distinct_sets))
-        redundancy = measure_redundancy(space, rows, resolve_duplicate_threshold(space))
+        redundancy = measure_redundancy(space, rows, resolve_duplicate_threshold(space, self.duplicate_threshold))
         costs = {} if self.bounds is None else pack_costs(space, self.queries, distinct_sets, self.bounds)
         return {"counts": list(map(len, distinct_sets)), "which": which, **pack_redundancy(redundancy), **costs}
 
@@ -136,12 +137,14 @@ def build_wall_requests(
     queries: Embeddings,
     k: int,
     bounds: Sequence[TopicBounds] | None = None,
+    duplicate_threshold: float | None = None,
 ) -> list[WallRequest]:
     """Build the requests by which a browser gets the sets of many queries at all positions of a parameter's slider.
 
     Each is for some of the queries, in order. Where all positions would take minutes or many megabytes they are
     sampled; documents of a corpus too large for that come from a pool of the most relevant. bounds: of each query, by
-    which the costs of `pack_costs` are counted too
+    which the costs of `pack_costs` are counted too; duplicate_threshold: the cosine of near-duplicates, None for that
+    of the corpus
     """
     # Each position is solved, as no path is needed where nobody can put the slider between two.
     values = stops(param, getattr(decoder.select, param.name), exact=False)
@@ -166,6 +169,7 @@ def build_wall_requests(
             space=weakref.ref(space), decoder=decoder, param=param, stops=values, k=k,
             queries=queries.take(range(start, min(start + part_size, len(queries)))),
             bounds=None if bounds is None else bounds[start : start + part_size],
+            duplicate_threshold=duplicate_threshold,
         )
         for start in range(0, len(queries), part_size)
     ]  # fmt: skip

@@ -53,7 +53,7 @@ def check_up(
     """Count the near-duplicates in the sets that a decoder retrieves.
 
     threshold: the cosine from which on two documents are near-duplicates; None takes the default of the corpus, the
-    larger of 0.9 and the 99.9th percentile of its random pairs. Raises ParamError or DataError.
+    larger of 0.9 and a high percentile of its random pairs. Raises ParamError or DataError.
     """
     threshold = resolve_duplicate_threshold(space, threshold)
     rows = decode(decoder, space, queries, k).index

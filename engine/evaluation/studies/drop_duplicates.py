@@ -68,8 +68,8 @@ def drop_duplicates(
     embeddings : Embeddings or None
         The vectors of the documents; None takes those of the data set. "near" needs them.
     threshold : float or None
-        The cosine from which on documents are near-duplicates, for "near"; None takes the larger of 0.9 and the
-        99.9th percentile of random pairs.
+        The cosine from which on documents are near-duplicates, for "near"; None takes the larger of 0.9 and a
+        high percentile of random pairs.
     progress, stop : callable, object with is_set() or None
         As `find_near_duplicates` takes them.
 

@@ -118,8 +118,8 @@ def find_near_duplicates(
     space : Space
         The corpus with its vectors.
     threshold : float or None
-        The cosine from which on two documents are near-duplicates, in [0, 1]; None takes the larger of 0.9 and the
-        99.9th percentile of 100,000 random pairs of the corpus.
+        The cosine from which on two documents are near-duplicates, in [0, 1]; None takes the larger of 0.9 and a
+        high percentile of 100,000 random pairs of the corpus: the 99.9th, and below 10,000 documents a lower one.
     progress : callable or None
         progress(done, total, label) while pairs are compared.
     stop : object with is_set() or None

@@ -8,6 +8,7 @@ import streamlit as st
 
 from dashboard.explore import checkup
 from dashboard.services.source import Source
+from dashboard.session.duplicates import threshold_key
 from dashboard.session.view_names import CHECK_UP
 from support import pages
 
@@ -44,6 +45,17 @@ def test_every_query_of_the_split_has_a_square_the_most_redundant_first():
     assert data["current"] == data["titles"].index(queries.texts[0])
     assert len(data["judged"]) == len(data["base"]["off"]) == len(queries) and min(data["judged"]) > 0
     assert max(data["base"]["off"]) <= 10 and sum(data["base"]["found"]) > 0
+
+
+def test_the_threshold_that_is_set_counts_on_the_wall_and_in_its_headline():
+    threshold = threshold_key(pages.load())
+    default = data_of(shown(source=pages.DEMO))
+    lower = data_of(shown(source=pages.DEMO, **{threshold: 0.8}))
+    assert "near-duplicates (cosine ≥ 0.9)" in default["headline"]
+    assert "near-duplicates (cosine ≥ 0.8)" in lower["headline"] and "cosine ≥ 0.8" in lower["legend"]
+    assert sum(lower["base"]["pairs"]) > sum(default["base"]["pairs"])
+    # The sets along the slider are counted by it too, so that they come from another address.
+    assert not set(lower["decoders"][0]["urls"]) & set(default["decoders"][0]["urls"])
 
 
 def test_a_released_slider_packs_no_set_of_the_baseline_again(monkeypatch):

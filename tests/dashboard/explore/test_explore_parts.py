@@ -12,6 +12,7 @@ from dashboard.components.live_plot import Picked
 from dashboard.explore.document_panel import OpenDocument
 from dashboard.explore.results import FORM_KEY, LISTS, TABLE
 from dashboard.session.decoders import TOUCHED_KEY
+from dashboard.session.duplicates import threshold_key
 from dashboard.session.view_names import REDUNDANCY, RESULTS
 from engine.views import decision
 from engine.views import redundancy as redundancy_views
@@ -177,10 +178,16 @@ def test_redundancy_shows_statistics_and_the_nearest_above(loaded, asked):
         pairs = similar.similarity[np.triu_indices(6, 1)]
         figure = plot_redundancy([(name, answer.title, similar)], False)
         assert f">{(pairs >= 0.9).sum()} of 15 pairs<" in figure.layout.annotations[0].text, name
-        assert any("cosine of 0.90 or more" in caption.value for caption in app.caption)
+        assert any("cosine of 0.9 or more" in caption.value for caption in app.caption)
         assert shown["Cosine"].isna().tolist() == [True] + [False] * 5
     rows = redundancy_views.redundancy(loaded.space, answers["top_k"].ranking).closest
     assert {loaded.space.corpus.texts[row] for row in rows} <= {t.value for t in app.text}
+
+
+def test_redundancy_counts_by_the_threshold_that_is_set(loaded, asked):
+    answers = answers_of(loaded, asked, ["top_k"])
+    app = draw_view(REDUNDANCY, loaded, asked, answers, **{threshold_key(loaded): 0.7})
+    assert any("cosine of 0.7 or more" in caption.value for caption in app.caption)
 
 
 def test_clicked_cell_opens_both_documents(loaded, asked):

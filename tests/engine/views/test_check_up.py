@@ -23,7 +23,8 @@ def checked(pairs):
 
 def test_it_says_how_many_and_which_most():
     said = headline(checked([0, 12, 1]), ("a", "hide readings", "c"), 3)
-    assert said == "On 67% of 3 queries the top 10 holds near-duplicates. Worst: hide readings (12 pairs)."
+    share = "On 67% of 3 queries the top 10 holds near-duplicates (cosine ≥ 0.93)."
+    assert said == f"{share} Worst: hide readings (12 pairs)."
     here = headline(checked([0, 12, 1]), ("a", "hide readings", "c"), 3, is_worst_open=True)
     assert here.endswith("Worst: this query (12 pairs).") and "hide" not in here
     assert brief_headline(checked([0, 12, 1])) == "67% of 3 queries hold near-duplicates"
