@@ -24,7 +24,8 @@ RANGES = f"() => ['xaxis', 'yaxis'].map(name => document.querySelector('{PLOT}')
 STRUCK = f"""() => {{
     const line = document.querySelector('.frontier-frame .line').getBoundingClientRect().top, struck = [];
     for (const label of document.querySelectorAll('{PLOT} .annotation')) {{
-        const {{ top, bottom }} = label.getBoundingClientRect();
+        // Its leader may end on the line.
+        const {{ top, bottom }} = label.querySelector('.annotation-text-g').getBoundingClientRect();
         if (label.style.visibility !== 'hidden' && top < line && line < bottom) struck.push(label.textContent);
     }}
     return struck;
