@@ -241,6 +241,8 @@ def choose_button_kind(decision: Decision, is_complete: bool) -> Literal["primar
     # While something is to be measured, the button that measures it is the page's one primary button. Neither a bet nor
     # a choice that the other split denies is what the page advises, and passages cannot tell if lists stay on topic.
     is_advised = is_complete and not decision.is_on_passages and sure is not None and not sure.is_denied
+    # Nor is a choice whose lists leave the topic.
+    is_advised = is_advised and sure is not None and not decision.describe_off_topic(sure)
     return "primary" if is_advised else "secondary"
 
 
@@ -295,7 +297,10 @@ def shorten_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
         for option in (decision.sure, decision.bet):
             if option is not None:
                 lead, name, _ = sentence.partition(f": {option.name}")
-                sentence = (f"{lead}." if name else sentence).replace(f", {option.name},", "")
+                if name:
+                    off_topic = decision.describe_off_topic(option)
+                    sentence = f"{lead}; {off_topic}." if off_topic else f"{lead}."
+                sentence = sentence.replace(f", {option.name},", "")
         sentence = sentence.removeprefix(PASSAGES_PREFIX)
         sentences.append(re.sub("^[Yy]ou can be ", "", sentence).replace(" and be sure to", " and sure to"))
     sure = decision.sure

@@ -13,6 +13,7 @@ from engine.evaluation.corrected_judge import JudgeUse
 from engine.evaluation.frontier import TIME_AXIS
 from engine.evaluation.judge_agreement import JudgeAgreement
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, title_of
+from engine.evaluation.off_topic import OffTopicCounts
 from engine.evaluation.paired import TIE_TOLERANCE
 from engine.evaluation.set_relevance import MIN_SET_RELEVANCE_SHARE
 from engine.evaluation.statistics import Comparison
@@ -163,6 +164,7 @@ class Decision(Tabular):
     judge: JudgeUse | None = None  # what a model judged beside the person, None where people alone judged
     is_on_passages: bool = False  # the queries are cut from the corpus's documents, and judge one document each
     next_level: Decision | None = None  # counted from the next grade; None where that is the same, unknown or unasked
+    off_topic: OffTopicCounts | None = None  # documents of the choices' lists; None where they are not counted
 
     def __str__(self) -> str:
         """Return the sentences, one on each line."""
@@ -240,6 +242,10 @@ class Decision(Tabular):
                 f"Only {n_queries}: intervals from so few are rough. Judge {FEW_QUERIES} or more before you rely on it."
             )
         return ""
+
+    def describe_off_topic(self, option: Option) -> str:
+        """Say that a setting puts off-topic documents in its lists, in words of a sentence; "" if not, or unknown."""
+        return "" if self.off_topic is None else self.off_topic.describe_in_sentence(option.label)
 
     def with_agreement(self, agreement: JudgeAgreement | None) -> Decision:
         """Return the decision with a model's agreement with the person; unchanged without a model or an agreement."""
@@ -384,6 +390,8 @@ def _describe(decision: Decision) -> Iterator[str]:
         outcome = f"; {describe_outcome(sure, decision.confirm_split or '', is_brief=True)}" if sure.agrees else ""
         if sure.confirmed:
             outcome = f"; {sure.describe_confirmation(decision.confirm_split or '')}"
+        if off_topic := decision.describe_off_topic(sure):
+            outcome = f", which {off_topic}{outcome}"
         sentence = f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}{outcome}."
         yield prefix_headline(sentence, decision)
     elif decision.awaits_judgements:
@@ -397,6 +405,8 @@ def _describe(decision: Decision) -> Iterator[str]:
         outcome = ""
         if bet.confirmed is not None:
             outcome = f"; {describe_outcome(bet, decision.confirm_split or '')}"
+        if off_topic := decision.describe_off_topic(bet):
+            outcome = f" and {off_topic}{outcome}"
         yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet)}{outcome}."
     elif sure is None and (nearest := decision.nearest) is not None:
         yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest)}."
