@@ -32,7 +32,14 @@ from dashboard.tradeoff import selection
 from dashboard.widgets.tables import draw_columns, name_metric, text_column
 from engine.decoder import Decoder
 from engine.evaluation.decide import MIN_QUERIES, OptionEstimates, estimate_provable_share, find_lower_share
-from engine.evaluation.decision import PASSAGES_PREFIX, Decision, Option, describe_outcome, lacks_confirmed_gain
+from engine.evaluation.decision import (
+    PASSAGES_PREFIX,
+    Decision,
+    Option,
+    describe_off_topic,
+    describe_outcome,
+    lacks_confirmed_gain,
+)
 from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, FrontierPoint
 from engine.evaluation.metrics import title_of
@@ -242,7 +249,7 @@ def choose_button_kind(decision: Decision, is_complete: bool) -> Literal["primar
     # a choice that the other split denies is what the page advises, and passages cannot tell if lists stay on topic.
     is_advised = is_complete and not decision.is_on_passages and sure is not None and not sure.is_denied
     # Nor is a choice whose lists leave the topic.
-    is_advised = is_advised and sure is not None and not decision.describe_off_topic(sure)
+    is_advised = is_advised and sure is not None and not describe_off_topic(decision, sure)
     return "primary" if is_advised else "secondary"
 
 
@@ -298,7 +305,7 @@ def shorten_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
             if option is not None:
                 lead, name, _ = sentence.partition(f": {option.name}")
                 if name:
-                    off_topic = decision.describe_off_topic(option)
+                    off_topic = describe_off_topic(decision, option)
                     sentence = f"{lead}; {off_topic}." if off_topic else f"{lead}."
                 sentence = sentence.replace(f", {option.name},", "")
         sentence = sentence.removeprefix(PASSAGES_PREFIX)

@@ -243,10 +243,6 @@ class Decision(Tabular):
             )
         return ""
 
-    def describe_off_topic(self, option: Option) -> str:
-        """Say that a setting puts off-topic documents in its lists, in words of a sentence; "" if not, or unknown."""
-        return "" if self.off_topic is None else self.off_topic.describe_in_sentence(option.label)
-
     def with_agreement(self, agreement: JudgeAgreement | None) -> Decision:
         """Return the decision with a model's agreement with the person; unchanged without a model or an agreement."""
         if self.judge is None or agreement is None:
@@ -390,7 +386,7 @@ def _describe(decision: Decision) -> Iterator[str]:
         outcome = f"; {describe_outcome(sure, decision.confirm_split or '', is_brief=True)}" if sure.agrees else ""
         if sure.confirmed:
             outcome = f"; {sure.describe_confirmation(decision.confirm_split or '')}"
-        if off_topic := decision.describe_off_topic(sure):
+        if off_topic := describe_off_topic(decision, sure):
             outcome = f", which {off_topic}{outcome}"
         sentence = f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}{outcome}."
         yield prefix_headline(sentence, decision)
@@ -405,7 +401,7 @@ def _describe(decision: Decision) -> Iterator[str]:
         outcome = ""
         if bet.confirmed is not None:
             outcome = f"; {describe_outcome(bet, decision.confirm_split or '')}"
-        if off_topic := decision.describe_off_topic(bet):
+        if off_topic := describe_off_topic(decision, bet):
             outcome = f" and {off_topic}{outcome}"
         yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet)}{outcome}."
     elif sure is None and (nearest := decision.nearest) is not None:
@@ -427,6 +423,11 @@ def _describe(decision: Decision) -> Iterator[str]:
     if decision.relevant_from != 1:
         yield f"A document counts as relevant from grade {decision.relevant_from}."
     yield from _describe_next_level(decision)
+
+
+def describe_off_topic(decision: Decision, option: Option) -> str:
+    """Say that a setting puts off-topic documents in its lists, in words of a sentence; "" if not, or unknown."""
+    return "" if decision.off_topic is None else decision.off_topic.describe_in_sentence(option.label)
 
 
 def prefix_headline(sentence: str, decision: Decision, scope: str = "") -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from engine.evaluation.decide import decide
+from engine.evaluation.decision import describe_off_topic
 from engine.evaluation.off_topic import OffTopicCounts
 from support.points import cell, recalls
 
@@ -46,7 +47,7 @@ def test_sentences_of_the_sure_setting_and_of_the_bet_say_what_they_put_in_lists
     sure = plain.sure
     counts = OffTopicCounts(baseline_count=0.0, counts={sure.label: 1.2}, **FACTS)
     decision = replace(plain, off_topic=counts)
-    assert plain.sentences[0].endswith(": VRSD.") and plain.describe_off_topic(sure) == ""
+    assert plain.sentences[0].endswith(": VRSD.") and describe_off_topic(plain, sure) == ""
     assert decision.sentences[0].endswith(": VRSD, which puts 1.2 off-topic documents in each list.")
     confirmed = replace(decision, sure=replace(sure, confirmed=True), confirm_split="test")
     assert confirmed.sentences[0].endswith(
