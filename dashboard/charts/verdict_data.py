@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import floor, isclose
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,10 @@ def build_verdict_data(estimates: OptionEstimates, decision: Decision, dark: boo
         # What another split says holds for the budget that is set, and so does a setting that is pinned: the page's
         # other parts draw this decision too. with_options=False: only the two choices of other budgets are used.
         is_set = isclose(share, decision.keep)
-        at_budget = decision if is_set else estimates.decide(share, with_options=False)
+        at_budget = decision
+        if not is_set:
+            # What is counted of the two choices that are set holds at every budget that has one of them.
+            at_budget = replace(estimates.decide(share, with_options=False), off_topic=decision.off_topic)
         choices, chances, sure_shares = [], [], []
         for option in (at_budget.sure, at_budget.bet):
             if option is not None and option.label not in option_numbers:
@@ -141,6 +145,8 @@ def _describe_option(option: Option, decision: Decision) -> dict[str, Any]:
     texts: dict[str, Any] = {"label": option.label, "name": visible(option.name), "facts": visible(facts)}
     texts["interval"] = format_two_sided(option)
     texts["kept"] = option.share_kept
+    # "" also hides it: while the budget is dragged, of other settings it is not known.
+    texts["offTopic"] = "" if decision.off_topic is None else visible(decision.off_topic.describe(option.label))
     return method_look(find_method(option), "") | texts
 
 

@@ -45,7 +45,7 @@ from dashboard.session.query import Question, corpus_key, find_first_split, find
 from dashboard.session.tradeoff import N_VALUES
 from dashboard.tradeoff import differences, point_sets, selection, system, verdict
 from dashboard.tradeoff.selection import OpenSetting
-from dashboard.widgets import passages, runs, skeleton
+from dashboard.widgets import off_topic, passages, runs, skeleton
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.decoder_pills import choose_decoders
@@ -768,6 +768,10 @@ def _draw_verdict(board: _Board, results: _Results, cells: Cells) -> tuple[_Resu
     other_split = confirmations.find_other_split(loaded, sweep.split)
     if other_split is not None:
         decision = _confirm_if_asked(results, decision, other_split)
+    if not cells.running:
+        choices, names = off_topic.list_choices(decision), (decision.baseline, sweep.baseline)
+        counts = off_topic.find_or_await_counts(loaded, names, choices, sweep.vectors, sweep.qrels, sweep.k)
+        decision = replace(decision, off_topic=counts)
     # Tune names this choice with what the other split says of it.
     tuned_text = _describe_tuned(loaded, results, is_complete, decision)
     opened_text = "" if other_split is None else _describe_openings(loaded, decision, other_split)

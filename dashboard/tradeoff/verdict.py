@@ -33,7 +33,14 @@ from dashboard.tradeoff import selection
 from dashboard.widgets.tables import draw_columns, name_metric, text_column
 from engine.decoder import Decoder
 from engine.evaluation.decide import MIN_QUERIES, OptionEstimates, estimate_provable_share, find_lower_share
-from engine.evaluation.decision import PASSAGES_PREFIX, Decision, Option, describe_outcome, lacks_confirmed_gain
+from engine.evaluation.decision import (
+    PASSAGES_PREFIX,
+    Decision,
+    Option,
+    describe_off_topic,
+    describe_outcome,
+    lacks_confirmed_gain,
+)
 from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, FrontierPoint
 from engine.evaluation.metrics import METRICS, title_of
@@ -267,6 +274,8 @@ def choose_button_kind(decision: Decision, is_complete: bool) -> Literal["primar
     # While something is to be measured, the button that measures it is the page's one primary button. Neither a bet nor
     # a choice that the other split denies is what the page advises, and passages cannot tell if lists stay on topic.
     is_advised = is_complete and not decision.is_on_passages and sure is not None and not sure.is_denied
+    # Nor is a choice whose lists leave the topic.
+    is_advised = is_advised and sure is not None and not describe_off_topic(decision, sure)
     return "primary" if is_advised else "secondary"
 
 
@@ -321,7 +330,10 @@ def shorten_headlines(decision: Decision, scope: str = "") -> tuple[str, ...]:
         for option in (decision.sure, decision.bet):
             if option is not None:
                 lead, name, _ = sentence.partition(f": {option.name}")
-                sentence = (f"{lead}." if name else sentence).replace(f", {option.name},", "")
+                if name:
+                    off_topic = describe_off_topic(decision, option)
+                    sentence = f"{lead}; {off_topic}." if off_topic else f"{lead}."
+                sentence = sentence.replace(f", {option.name},", "")
         sentence = sentence.removeprefix(PASSAGES_PREFIX)
         sentences.append(re.sub("^[Yy]ou can be ", "", sentence).replace(" and be sure to", " and sure to"))
     sure = decision.sure

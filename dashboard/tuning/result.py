@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from html import escape
 from typing import Any, Literal
 
@@ -13,6 +14,8 @@ from dashboard.charts.parameters import plot_heat_map, plot_slices
 from dashboard.charts.verdict_data import format_sure_share
 from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.services import trained
+from dashboard.services.query_vectors import find_query_vectors
+from dashboard.services.request import select_judged_queries
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.choices import (
@@ -27,6 +30,7 @@ from dashboard.session.choices import (
 from dashboard.session.judging import build_request, set_request
 from dashboard.tuning import budget_views
 from dashboard.tuning.request import TuningOutcome
+from dashboard.widgets import off_topic
 from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.tables import draw_columns, draw_table, name_metric, number_column, pair, text_column
@@ -35,6 +39,7 @@ from engine.evaluation.decision import Decision, Option, describe_confirmed_shar
 from engine.evaluation.export_decoder import export_all
 from engine.evaluation.heat_map import build_slices, compute_importance, heat_map
 from engine.evaluation.metrics import METRICS, mean_of_defined
+from engine.evaluation.off_topic import OffTopicCounts
 from engine.evaluation.paired import declared_parameters, format_decoder
 from engine.evaluation.statistics import Comparison, describe_comparison, format_p_value
 from engine.evaluation.sweep.cell import Cell, decoder_from_json
@@ -82,8 +87,11 @@ def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool, ask_lower_s
     stale: True if the form has changed since; ask_lower_share: asks the choice for the share that both splits are sure
     it keeps
     """
+    counts = _find_off_topic(loaded, outcome)
+    if (decision := outcome.tuned.decision) is not None:
+        outcome = replace(outcome, tuned=replace(outcome.tuned, decision=replace(decision, off_topic=counts)))
     tuned = outcome.tuned
-    _draw_verdict(loaded, outcome, stale, ask_lower_share)
+    _draw_verdict(loaded, outcome, stale, ask_lower_share, counts)
     _draw_unmeasured_bet(tuned)
     if tuned.decision is not None:
         budget_views.draw_after(tuned)
@@ -105,8 +113,35 @@ def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool, ask_lower_s
         _draw_export(loaded, outcome)
 
 
-def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool, ask_lower_share: Callable[[], None]) -> None:
-    """Draw the chosen setting, if its gain was confirmed on other queries, and what to do next."""
+def _find_off_topic(loaded: Loaded, outcome: TuningOutcome) -> OffTopicCounts | None:
+    """Return how many documents of the choices' lists are off-topic, on the queries that chose them; None unknown."""
+    tuned = outcome.tuned
+    choices = [tuned.decoder, *off_topic.list_choices(tuned.decision)]
+    try:
+        qrels = outcome.request.splits(loaded.dataset).qrels
+    except DataError:
+        # The split has been renamed or taken away since.
+        return None
+    vectors = find_query_vectors(loaded, select_judged_queries(loaded.dataset, qrels))
+    chosen_on = set(tuned.base.queries)
+    if vectors is None or tuned.dev not in qrels or not chosen_on.issubset(vectors.ids):
+        return None
+    rows = [row for row, query_id in enumerate(vectors.ids) if query_id in chosen_on]
+    baseline = format_decoder(tuned.base.decoder, with_scorers=False), tuned.baseline
+    return off_topic.find_or_await_counts(loaded, baseline, choices, vectors.take(rows), qrels[tuned.dev], tuned.k)
+
+
+def _draw_verdict(
+    loaded: Loaded,
+    outcome: TuningOutcome,
+    stale: bool,
+    ask_lower_share: Callable[[], None],
+    counts: OffTopicCounts | None,
+) -> None:
+    """Draw the chosen setting, if its gain was confirmed on other queries, and what to do next.
+
+    counts: of off-topic documents in the choices' lists, None where they are unknown
+    """
     tuned = outcome.tuned
     name = tuned.winner.name if tuned.several else format_decoder(tuned.chosen.decoder, with_scorers=False)
     gain_text = describe_comparison(tuned.winner_gain) if tuned.several and tuned.winner_gain is not None else ""
@@ -130,7 +165,25 @@ def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool, ask_lower
         else:
             for line in filter(None, [tuned.outcome, gain_text]):
                 st.text(visible(line))
-        _draw_next(loaded, outcome, name, ask_lower_share)
+        for line in _list_off_topic(tuned, name, counts):
+            st.text(visible(line))
+        is_off_topic = counts is not None and counts.adds_documents(tuned.decoder.label)
+        _draw_next(loaded, outcome, name, ask_lower_share, is_off_topic)
+
+
+def _list_off_topic(tuned: Tuned, name: str, counts: OffTopicCounts | None) -> list[str]:
+    """Say how many documents of each choice's lists are off-topic, where that differs from the baseline's.
+
+    name: of the choice
+    """
+    if counts is None:
+        return []
+    names = {tuned.decoder.label: name}
+    for option in (tuned.decision.sure, tuned.decision.bet) if tuned.decision is not None else ():
+        if option is not None:
+            names[option.label] = option.name
+    texts = {choice_name: counts.describe(label) for label, choice_name in names.items()}
+    return [f"{choice_name}: {text}." for choice_name, text in texts.items() if text]
 
 
 def _build_choices_table(tuned: Tuned, decision: Decision) -> str:
@@ -191,10 +244,13 @@ def _draw_unmeasured_bet(tuned: Tuned) -> None:
     st.text(visible(f"The bet, {bet.name}, was never measured on {tuned.test}; {again}."))
 
 
-def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_share: Callable[[], None]) -> None:
+def _draw_next(
+    loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_share: Callable[[], None], is_off_topic: bool
+) -> None:
     """Draw what to do next, as buttons and in words, and all sentences on the choice behind one more button.
 
-    name: of the choice; ask_lower_share: as in `draw_result`
+    name: of the choice; ask_lower_share: as in `draw_result`; is_off_topic: the choice puts off-topic documents in its
+    lists
     """
     tuned, decision = outcome.tuned, outcome.tuned.decision
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -208,9 +264,10 @@ def _draw_next(loaded: Loaded, outcome: TuningOutcome, name: str, ask_lower_shar
                 help="The other split confirms that the same setting keeps that much.",
             )
         _draw_judge_button(loaded, tuned)
-        # A choice that the other split denies is not what the page advises, nor one by passages or few queries.
+        # A choice that the other split denies is not what the page advises, nor one by passages or few queries, nor one
+        # off the topic.
         is_weak = decision is not None and (decision.is_on_passages or decision.missing_queries > 0)
-        is_advised = not is_choice_denied(tuned) and not is_weak
+        is_advised = not is_choice_denied(tuned) and not is_weak and not is_off_topic
         kind: Literal["primary", "secondary"] = "primary" if is_advised else "secondary"
         draw_apply_button(tuned.chosen, tuned.k, "tune.apply", kind)
         # There is a decision if the objective requires a share of the baseline's Recall. It says all that the other

@@ -13,6 +13,7 @@ from engine.evaluation.corrected_judge import JudgeUse
 from engine.evaluation.frontier import TIME_AXIS
 from engine.evaluation.judge_agreement import JudgeAgreement
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, title_of
+from engine.evaluation.off_topic import OffTopicCounts
 from engine.evaluation.paired import TIE_TOLERANCE
 from engine.evaluation.set_relevance import MIN_SET_RELEVANCE_SHARE
 from engine.evaluation.statistics import Comparison
@@ -179,6 +180,7 @@ class Decision(Tabular):
     is_on_passages: bool = False  # the queries are cut from the corpus's documents, and judge one document each
     missing_queries: int = 0  # number that is missing for any choice, 0 if there are enough
     next_level: Decision | None = None  # counted from the next grade; None where that is the same, unknown or unasked
+    off_topic: OffTopicCounts | None = None  # documents of the choices' lists; None where they are not counted
 
     def __str__(self) -> str:
         """Return the sentences, one on each line."""
@@ -420,6 +422,8 @@ def _describe(decision: Decision) -> Iterator[str]:
         outcome = f"; {describe_outcome(sure, decision.confirm_split or '', is_brief=True)}" if sure.agrees else ""
         if sure.confirmed:
             outcome = f"; {sure.describe_confirmation(decision.confirm_split or '')}"
+        if off_topic := describe_off_topic(decision, sure):
+            outcome = f", which {off_topic}{outcome}"
         sentence = f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}{outcome}."
         yield prefix_headline(sentence, decision)
     elif decision.awaits_judgements:
@@ -435,6 +439,8 @@ def _describe(decision: Decision) -> Iterator[str]:
         outcome = ""
         if bet.confirmed is not None:
             outcome = f"; {describe_outcome(bet, decision.confirm_split or '')}"
+        if off_topic := describe_off_topic(decision, bet):
+            outcome = f" and {off_topic}{outcome}"
         yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet)}{outcome}."
     elif sure is None and (nearest := decision.nearest) is not None and not decision.missing_queries:
         yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest)}."
@@ -465,6 +471,11 @@ def _describe_missing_queries(decision: Decision, budget: str) -> str:
     if decision.is_on_passages:
         remedy = "judge queries"
     return f"{counted(decision.queries, 'query', 'queries')} cannot tell what keeps {budget}: {remedy}."
+
+
+def describe_off_topic(decision: Decision, option: Option) -> str:
+    """Say that a setting puts off-topic documents in its lists, in words of a sentence; "" if not, or unknown."""
+    return "" if decision.off_topic is None else decision.off_topic.describe_in_sentence(option.label)
 
 
 def prefix_headline(sentence: str, decision: Decision, scope: str = "") -> str:

@@ -45,9 +45,10 @@ class Verdict {
     squares.setAttribute("role", "img");
     for (let i = 0; i < N_SQUARES; i++) make(squares, "i");
     const chance = make(card, "span", "chance");
+    const topic = make(card, "span", "topic");
     const outcome = make(card, "span", "outcome");
     card.addEventListener("click", () => this.component.setTriggerValue("opened", card.dataset.label));
-    return { card, role, title, name, facts, squares, chance, outcome };
+    return { card, role, title, name, facts, squares, chance, topic, outcome };
   }
 
   update(component) {
@@ -139,7 +140,7 @@ class Verdict {
     });
   }
 
-  fill({ card, role, title, name, facts, squares, chance, outcome }, option, n, sureShare, value, confirmation) {
+  fill({ card, role, title, name, facts, squares, chance, topic, outcome }, option, n, sureShare, value, confirmation) {
     card.hidden = !option;
     if (!option) return;
     card.dataset.label = option.label;
@@ -160,6 +161,10 @@ class Verdict {
     // "100.9% of Top-k's Recall" beside "42 in 100 to keep 100%" reads as a contradiction without its reason.
     const why = 100 * option.kept >= value && n < N_SQUARES / 2 ? ", lowered as the best of many looks better than it is" : "";
     chance.textContent = `chance${origin} to keep ${Number(value.toFixed(1))}% of ${this.component.data.metric}: ${n} in ${N_SQUARES}${why}`;
+    // Counted of the choices that are set: of others it is not known.
+    topic.hidden = !option.offTopic;
+    topic.textContent = option.offTopic;
+    topic.title = "Documents that are neither judged relevant nor among the 5% most relevant of the corpus, on average";
     outcome.classList.toggle("refuted", Boolean(confirmation?.isDenied));
     outcome.hidden = !confirmation;
     outcome.textContent = confirmation?.text ?? "";

@@ -10,6 +10,7 @@ from dashboard.charts.frontier import list_budgets
 from dashboard.charts.palette import method_look
 from dashboard.charts.verdict_data import build_verdict_data, describe_denied_role, describe_scope, list_headlines
 from engine.evaluation.decide import estimate_options
+from engine.evaluation.off_topic import OffTopicCounts
 from support.sweeps import measure_toy
 
 
@@ -136,3 +137,23 @@ def test_headlines_are_the_sentences_on_the_choices(estimates):
     assert len(list_headlines(replace(decision, sure=None, bet=None))) == 2, "the nearest is named"
     nothing = replace(decision, sure=None, bet=None, nearest=None, left_out=decision.options[:1])
     assert list_headlines(nothing) == nothing.sentences[:1] and "Left out" in nothing.sentences[1]
+
+
+def test_counted_off_topic_documents_are_said_at_every_budget_with_that_choice_and_of_no_other(estimates):
+    plain = estimates.decide(0.9, with_options=False)
+    counts = OffTopicCounts(
+        baseline="Top-k", k=5, baseline_count=0.0, counts={plain.sure.label: 1.2}, n_queries=9, n_all_queries=9
+    )
+    data = build_verdict_data(estimates, replace(plain, off_topic=counts), False)
+    texts = {option["label"]: option["offTopic"] for option in data["options"]}
+    assert texts.pop(plain.sure.label) == "1.2 of 5 off-topic, Top-k 0.0"
+    assert set(texts.values()) == {""}
+    n_said = 0
+    for budget in data["budgets"]:
+        sure, _bet = budget["choices"]
+        is_known = sure is not None and data["options"][sure]["label"] == plain.sure.label
+        said = "which puts 1.2 off-topic documents in each list" in budget["sentences"][0]
+        assert said == is_known
+        n_said += said
+    assert 0 < n_said < len(data["budgets"])
+    assert {option["offTopic"] for option in build_verdict_data(estimates, plain, False)["options"]} == {""}

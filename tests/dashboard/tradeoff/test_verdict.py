@@ -13,6 +13,7 @@ from dashboard.tradeoff import verdict
 from engine.evaluation.decide import estimate_options
 from engine.evaluation.decision import SURE_CHANCE, list_best_options
 from engine.evaluation.frontier import frontier
+from engine.evaluation.off_topic import OffTopicCounts
 from support import pages
 from support.points import cell, recalls
 from support.sweeps import measure_toy
@@ -117,6 +118,16 @@ def test_choice_that_is_a_bet_or_that_another_split_denies_has_no_primary_button
     ]
     assert kinds == (["primary", "primary", "secondary"] if role == "sure" else ["secondary"] * 3)
     assert verdict.choose_button_kind(plain, False) == "secondary"
+
+
+def test_choice_that_puts_off_topic_documents_in_lists_has_no_primary_button_and_its_card_says_so(estimates):
+    plain = estimates.decide(0.9)
+    facts = {"baseline": "Top-k", "k": 5, "baseline_count": 0.1, "n_queries": 9, "n_all_queries": 9}
+    few, many = (OffTopicCounts(counts={plain.sure.label: count}, **facts) for count in (0.5, 0.6))
+    assert verdict.choose_button_kind(replace(plain, off_topic=few), True) == "primary"
+    assert verdict.choose_button_kind(replace(plain, off_topic=many), True) == "secondary"
+    headline, off_topic = verdict.shorten_headlines(plain)[0], "puts 0.6 off-topic documents in each list"
+    assert verdict.shorten_headlines(replace(plain, off_topic=many))[0] == f"{headline.removesuffix('.')}; {off_topic}."
 
 
 def test_compared_decoders_are_those_that_are_measured_but_the_baseline(estimates, monkeypatch):

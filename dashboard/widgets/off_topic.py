@@ -1,0 +1,46 @@
+"""Off-topic documents of chosen settings: counted beside the page, which is drawn again when they are known."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from dashboard.services import off_topic
+from dashboard.services.jobs import Job
+from dashboard.services.source import Loaded
+from dashboard.widgets.job_panel import POLL_INTERVAL
+from engine.decoder import Decoder
+from engine.evaluation.decision import Decision
+from engine.evaluation.off_topic import OffTopicCounts
+from engine.values import Embeddings, Qrels
+
+
+def list_choices(decision: Decision | None) -> list[Decoder]:
+    """Return the decoders of the sure setting and of the bet; a run of another system has none."""
+    options = () if decision is None else (decision.sure, decision.bet)
+    return [option.decoder for option in options if option is not None and option.decoder is not None]
+
+
+def find_or_await_counts(
+    loaded: Loaded,
+    baseline: tuple[str, Decoder],
+    choices: Sequence[Decoder],
+    vectors: Embeddings | None,
+    qrels: Qrels,
+    k: int,
+) -> OffTopicCounts | None:
+    """Return the counts of some settings, None where they are unknown; draw the page again once a job has them.
+
+    The parameters are those of `find_counts`.
+    """
+    counts = off_topic.find_counts(loaded, baseline, choices, vectors, qrels, k)
+    if isinstance(counts, Job):
+        _await_end(counts)
+        return None
+    return counts
+
+
+@st.fragment(run_every=POLL_INTERVAL)
+def _await_end(job: Job) -> None:
+    """Draw the full page again when a job has ended; the page does without its result until then."""
+    if not job.is_active:
+        st.rerun()
