@@ -9,6 +9,7 @@ import engine
 from support.browser import LISTS, MARKS, WAIT
 from support.draws import deepen
 from support.live_pages import build_toy, toy_content
+from support.sweeps import toy
 
 pytestmark = MARKS
 SMALL_TEXTS = """() => {
@@ -153,10 +154,12 @@ def test_a_budget_below_the_chart_widens_it_and_can_be_dragged_back(live):
 
 
 def test_names_of_an_axis_stay_beside_the_tiles(browser, tmp_path):
-    content = toy_content()
-    every = {query: dict.fromkeys(content.space.corpus.ids, 1) for query in content.qrels.grades}
+    # In so many dimensions no two documents of the corpus are near-duplicates.
+    space, queries, _qrels = toy("random", d=64, batch=24)
+    content = toy_content(space=space, queries=queries.take(range(3)), judged=queries)
+    every = engine.Qrels({query: dict.fromkeys(space.corpus.ids, 1) for query in content.qrels.grades})
     file = tmp_path / "many.html"
-    file.write_text(build_toy(qrels=engine.Qrels(every)), encoding="utf-8")
+    file.write_text(build_toy(space=space, queries=content.queries, judged=queries, qrels=every), encoding="utf-8")
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto(file.as_uri())
     label = page.locator(".front .label:not(.place)").last
