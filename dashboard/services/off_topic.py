@@ -21,6 +21,7 @@ MAX_COUNTED_SCORES = 20_000_000
 COUNTS_TABLE, FLOORS_TABLE, MAX_COUNTS, MAX_FLOORS = "off-topic.counts", "off-topic.floors", 128, 8
 """Tables, shared by all sessions, of a decoder's count and of the queries' floors; how many entries each holds."""
 
+COUNTING_TITLE = "counting off-topic documents"
 _COUNTING_JOBS: SharedJobs[Hashable] = SharedJobs(8)
 
 
@@ -76,7 +77,7 @@ def _join_job(work: Any, key: Hashable) -> Job | None:
     # One that all sessions left has no result, nor one whose result has been dropped from memory.
     if job is not None and not job.is_active and not job.error:
         _COUNTING_JOBS.drop_job(key, job)
-    job = _COUNTING_JOBS.get_or_start(key, "counting off-topic documents", work)
+    job = _COUNTING_JOBS.get_or_start(key, COUNTING_TITLE, work)
     jobs.subscribe(job)
     return None if job.error else job
 

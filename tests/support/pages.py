@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest, local_script_runner
 
 import dashboard
 from dashboard.services import corpora, jobs, roots
+from dashboard.services.off_topic import COUNTING_TITLE
 from dashboard.services.source import Source
 from dashboard.sharing.dialogs import LINK
 from support import datafiles
@@ -102,7 +103,15 @@ def finish_jobs(app, *purposes):
         job = job_of(app, purpose)
         job.join(PATIENCE)
         assert not job.running, f"{job.title} has not ended"
-    return run(app)
+    return finish_counting(run(app))
+
+
+def finish_counting(app):
+    """Draw the page after the jobs that count off-topic documents, if some run: what they find is said beside it."""
+    counting = [job for job in jobs.list_running_jobs() if job.title == COUNTING_TITLE]
+    for job in counting:
+        job.join(PATIENCE)
+    return run(app) if counting else app
 
 
 def press(app, key):
