@@ -303,8 +303,13 @@ def draw_card_button(build_card: Callable[[], VerdictCard], key: str, is_complet
     help_text = "One picture to paste into a chat or a report" + (
         "" if is_complete else ", when all settings are measured"
     )
-    if st.button("Card", key=key, icon=":material/image:", help=help_text, disabled=not is_complete):
-        st.dialog("Card", width="large")(draw_preview)(build_card())
+    open_key = f"{key}.open"
+    is_clicked = st.button("Card", key=key, icon=":material/image:", help=help_text, disabled=not is_complete)
+    # A page that is drawn anew by itself, as when documents off the topic are counted, would close the dialog.
+    if is_complete and (is_clicked or st.session_state.get(open_key)):
+        st.session_state[open_key] = True
+        on_dismiss = partial(st.session_state.pop, open_key, None)
+        st.dialog("Card", width="large", on_dismiss=on_dismiss)(draw_preview)(build_card())
 
 
 def _build_card(loaded: Loaded, chart: FrontierChart, decision: Decision, short_code: tuple[str, ...]) -> VerdictCard:

@@ -107,7 +107,9 @@ def name_sure_setting(app):
     headline, choices, table = (pages.component(app, f"tradeoff.{part}") for part in ("headline", "choices", "table"))
     numbers = [round((data["budget"] - data["low"]) / data["step"]) for data in (headline, choices, table)]
     budgets = [data["budgets"][number] for data, number in zip((headline, choices, table), numbers, strict=True)]
-    card = pages.component(pages.press(app, "tradeoff.card"), "tradeoff.card.picture")
+    pages.press(app, "tradeoff.card")
+    # A page that is drawn anew leaves the picture open.
+    card = pages.component(pages.run(app), "tradeoff.card.picture")
     card_texts = re.findall(">([^<]+)<", card["svg"])
     return {
         budgets[0]["sentences"][0].rpartition(": ")[2].removesuffix(".").partition("; ")[0],
