@@ -598,7 +598,7 @@ def _add_axes(svg: Element, chart: FrontierChart, budget_text: str, to_card: Cal
     x_text = f"← {x_title}" if is_time else f"{x_title} →"
     _add_text(svg, AXIS_TITLE_RIGHT, BOTTOM + 42, _fit_text(x_text, SMALL_SIZE, 210), SMALL_SIZE, QUIET, anchor="end")
     _add_text(svg, CARD_MARGIN, TOP - 14, _fit_text(f"{y_title} ↑", SMALL_SIZE, 600), SMALL_SIZE, QUIET)
-    legend = f"Width: chance to keep {budget_text}. Whisker: likely range, low end 95% sure."
+    legend = f"Width: chance to keep {budget_text}. Whisker: likely range."
     _add_text(svg, CARD_MARGIN, BOTTOM + 42, legend, SMALL_SIZE, QUIET)
 
 

@@ -749,4 +749,7 @@ def _format_odds(option: Option) -> str:
     """Format the chance of a bet, "holds 6 times in 10"."""
     # Of the rounded hundredths, which stand beside the sentence: 45 in 100 is 5 times in 10 everywhere.
     tenths = (option.times_in_hundred + 5) // 10
+    # No bet is certain.
+    if tenths == 10:
+        return f"holds {option.times_in_hundred} times in 100"
     return f"holds {counted(tenths, 'time')} in 10" if tenths else "hardly ever holds"

@@ -126,7 +126,7 @@ def test_sentences_say_gain_certainty_and_origin():
 
 @pytest.mark.parametrize(("chance", "hundredths", "words"), [
     (0.4498, 45, "holds 5 times in 10"), (0.4502, 45, "holds 5 times in 10"), (0.4449, 44, "holds 4 times in 10"),
-    (0.445, 45, "holds 5 times in 10"), (0.0449, 4, "hardly ever holds"), (0.9999, 99, "holds 10 times in 10"),
+    (0.445, 45, "holds 5 times in 10"), (0.0449, 4, "hardly ever holds"), (0.9999, 99, "holds 99 times in 100"),
 ])  # fmt: skip
 def test_chance_is_rounded_once_for_squares_and_words(chance, hundredths, words):
     """45 squares beside "4 times in 10" on one page, and beside "5 times in 10" on another, were one chance."""
