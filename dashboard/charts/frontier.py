@@ -577,7 +577,9 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
     symbol = f"{style.symbol}-open" if position else style.symbol
     named = {"name": escape(format_method(first), 48), "legendgroup": f"{first.point.method} {position}"}
     for line in build_lines(chart, curves):
-        look = {"dash": DASHES[position % len(DASHES)]} | build_line_look(chart, line, colour)
+        look = build_line_look(chart, line, colour)
+        if position:
+            look["dash"] = DASHES[position % len(DASHES)]
         figure.add_scatter(
             x=line.x, y=line.y, mode="lines", line=look, hoverinfo="skip", showlegend=False,
             meta=build_line_facts(chart, first.point.method, line), **named,

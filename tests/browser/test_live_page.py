@@ -136,7 +136,9 @@ def test_a_choice_sets_its_slider_and_a_document_is_marked_in_every_list(live):
 def test_a_budget_below_the_chart_widens_it_and_can_be_dragged_back(live):
     page, level = live, live.get_by_role("slider", name="Budget")
     plot = page.locator(".frontier-plot")
-    widths = "() => [...document.querySelectorAll('.frontier-svg .line')].map(line => line.style.strokeWidth)"
+    widths = (
+        "() => [...document.querySelectorAll('.frontier-svg .line:not(.join)')].map(line => line.style.strokeWidth)"
+    )
     level.scroll_into_view_if_needed()
     for end in ("bottom", "top"):
         handle, area = level.bounding_box(), plot.bounding_box()

@@ -194,7 +194,8 @@ def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(page, ser
     until(page, lambda: f"{share + 0.5:g}%" in slider.inner_text())
     until(page, lambda: f"keep {share + 0.5:g}% of Top-k's" in read_verdict(page)[0][0])
     page.set_viewport_size({"width": 1024, "height": 900})
-    until(page, lambda: page.locator(PLOT).first.bounding_box()["width"] > 900)
+    # There is none while the page is drawn anew.
+    until(page, lambda: (page.locator(PLOT).first.bounding_box() or {"width": 0})["width"] > 900)
 
 
 @pytest.mark.deep  # one chart's budget is dragged in every run

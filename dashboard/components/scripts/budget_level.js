@@ -137,8 +137,9 @@ export class BudgetLevel {
     this.level = level;
     // The handle is hidden without a level, so that nothing tells of its end.
     if (!level) this.isHeld = false;
-    // A handle that is held stays under the pointer, whatever the page redraws.
-    else if (!this.isHeld) this.value = this.reported = level.value;
+    // A handle that is held stays under the pointer, and one that keys have moved where it is until that is reported,
+    // whatever the page redraws.
+    else if (!this.isHeld && !this.waiting) this.value = this.reported = level.value;
   }
 
   makePanel() {
@@ -186,6 +187,8 @@ export class BudgetLevel {
   }
 
   report() {
+    clearTimeout(this.waiting);
+    this.waiting = null;
     this.reported = this.value;
     this.chart.component.setTriggerValue("adjusted", { name: "level", value: this.value });
   }

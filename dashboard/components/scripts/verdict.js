@@ -31,7 +31,9 @@ class Verdict {
     this.input.addEventListener("change", () => {
       // Every key press is a change; only the last of a series is reported.
       clearTimeout(this.resting);
-      this.resting = setTimeout(() => this.component.setTriggerValue("budget", Number(this.input.value)), KEY_PAUSE_MS);
+      // A page that is drawn anew by itself meanwhile sets the slider back.
+      const value = Number(this.input.value);
+      this.resting = setTimeout(() => this.component.setTriggerValue("budget", value), KEY_PAUSE_MS);
     });
   }
 
