@@ -165,8 +165,10 @@ def _draw_verdict(
         else:
             for line in filter(None, [tuned.outcome, gain_text]):
                 st.text(visible(line))
-        for line in _list_off_topic(tuned, name, counts):
-            st.text(visible(line))
+        # A place of their own, so that what follows stays as it is, an opened part too, when they come.
+        with st.container(gap=None):
+            for line in _list_off_topic(tuned, name, counts):
+                st.text(visible(line))
         is_off_topic = counts is not None and counts.adds_documents(tuned.decoder.label)
         _draw_next(loaded, outcome, name, ask_lower_share, is_off_topic)
 

@@ -33,9 +33,11 @@ def find_or_await_counts(
     The parameters are those of `find_counts`.
     """
     counts = off_topic.find_counts(loaded, baseline, choices, vectors, qrels, k)
-    if isinstance(counts, Job):
-        _await_end(counts)
-        return None
+    # Whether something waits in it or not, its place stays: what comes after would be built anew if it moved.
+    with st.container():
+        if isinstance(counts, Job):
+            _await_end(counts)
+            return None
     return counts
 
 

@@ -42,7 +42,8 @@ UNREACHED_LINKS = """() => [...document.querySelectorAll('[data-testid=stTopNavL
     return shares.some(share => !link.contains(document.elementFromPoint(left + share * width, top + height / 2)));
 }).map(link => link.textContent)"""
 PANELS = f"""() => {{
-    const plot = document.querySelector('{PLOT}'), titles = [...plot.querySelectorAll('.annotation')];
+    const plot = document.querySelector('{PLOT}'), titles = [...(plot?.querySelectorAll('.annotation') ?? [])];
+    if (!titles.length) return null;
     const plain = text => new DOMParser().parseFromString(text, 'text/html').body.textContent;
     const {{meta, annotations}} = plot.layout;
     return meta.panels.map((method, i) => [method, titles[i].textContent, plain(annotations[i].text)]);
@@ -249,6 +250,7 @@ def assert_panels_keep_their_names_when_a_budget_arranges_them_anew(page):
     """Step the budget down until another decoder's panel comes first; each panel has the title of what is in it."""
     slider, titles = page.get_by_role("slider", name="Budget").first, engine.methods()
     wait_until_measured(page)
+    until(page, lambda: page.evaluate(PANELS))
     first_order = [method for method, *_ in page.evaluate(PANELS)]
     for _ in range(20):
         share = page.evaluate(LINE)
@@ -256,6 +258,7 @@ def assert_panels_keep_their_names_when_a_budget_arranges_them_anew(page):
         until(page, lambda at=share: page.evaluate(LINE) < at)
         page.wait_for_timeout(500)
         wait_until_measured(page)
+        until(page, lambda: page.evaluate(PANELS))
         panels = page.evaluate(PANELS)
         for method, drawn, told in panels:
             assert drawn == told and titles[method].title in drawn

@@ -35,7 +35,7 @@ def problem():
 @pytest.fixture(scope="module")
 def problem_without_sure_setting():
     """Another toy problem: no setting is sure to keep all of the baseline's Recall."""
-    space, queries, qrels = toy(batch=40, seed=0)
+    space, queries, qrels = toy(batch=80, seed=0)
     return space, queries, engine.evaluation.splits.split_in_half(qrels, 0)
 
 
