@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.services import corpora, jobs
 from dashboard.services.source import Loaded
 from dashboard.session import address
 from dashboard.widgets.common import as_label, wait_for_corpus
 
 if TYPE_CHECKING:
     from dashboard.session.query import Question
-
-
-def is_loading() -> bool:
-    """Return True while the corpus of this browser session is being loaded."""
-    job = corpora.find_loading_job(address.get_source())
-    return job is not None and job.running and not jobs.runs_for_others_only(job)
 
 
 def draw_header(

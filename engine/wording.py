@@ -49,6 +49,11 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{share:.{digits}%}".replace("-", MINUS)
 
 
+def format_budget(share: float) -> str:
+    """Format the share of a metric that is to be kept as a percentage with the digits that it has, "92.5%"."""
+    return f"{100 * share:.4g}%"
+
+
 def count_share(count: int, total: int) -> str:
     """Format a count with its share of a total, "385 (47%)"; a small share is never told as none."""
     share = count / total

@@ -43,7 +43,7 @@ from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import describe_guarantee, format_decoder, scorer_chain
 from engine.progress import counted
 from engine.stages import methods
-from engine.wording import decimal, percent
+from engine.wording import decimal, format_budget, percent
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -300,7 +300,7 @@ def plot_named_budget(chart: FrontierChart) -> Figure:
     """Plot the page's frontier with the budget's name, which on the page stands on the handle that drags it."""
     figure = plot_frontier(chart)
     if chart.share is not None and chart.base is not None and chart.floor is not None:
-        text = f"keep ≥ {100 * chart.share:.4g}% of {chart.base.name}'s {title_of(chart.frontier.y)}"
+        text = f"keep ≥ {format_budget(chart.share)} of {chart.base.name}'s {title_of(chart.frontier.y)}"
         place = {"xref": "paper", "x": 1, "xanchor": "right", "y": chart.floor, "yanchor": "top"}
         name = {"text": escape(text, 60), "showarrow": False, "font": {"color": chart.ink, "size": 12}, **place}
         # On a narrow page the first names are the last ones to be hidden.
@@ -954,7 +954,7 @@ def _list_text_boxes(chart: FrontierChart) -> list[Box]:
     """Return where other texts stand that names may not cover, in pixels: the budget's, and those of both choices."""
     boxes = list[Box]()
     if chart.floor is not None and chart.base is not None:
-        text = f"keep ≥ {100 * (chart.share or 0):.4g}% of {chart.base.name}'s {title_of(chart.frontier.y)}"
+        text = f"keep ≥ {format_budget(chart.share or 0)} of {chart.base.name}'s {title_of(chart.frontier.y)}"
         _, y = chart.view.to_pixels((chart.view.x[0], chart.floor))
         width = CHARACTER_PX * len(text) + 16
         # At the right end, where the curves are below the budget already.

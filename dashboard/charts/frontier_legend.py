@@ -20,6 +20,7 @@ from dashboard.charts.frontier import (
 )
 from dashboard.charts.palette import GREY, Style, method_style
 from dashboard.charts.verdict_data import find_method
+from engine.wording import format_budget
 
 LEGEND_CSS = """<style>
 .frontier-legend {display: flex; flex-wrap: wrap; gap: .125rem 1.125rem; font-size: .875rem}
@@ -56,7 +57,7 @@ def list_marks(chart: FrontierChart) -> list[LegendEntry]:
     marks, style = list[LegendEntry](), _find_style(chart)
     colour = style.colour(chart.dark)
     if chart.estimates is not None:
-        budget_text = "the budget" if chart.share is None else f"{100 * chart.share:.4g}%"
+        budget_text = "the budget" if chart.share is None else format_budget(chart.share)
         drawing = "".join(
             f'<path d="M{1 + 10 * number} 13h10" stroke="{colour}" stroke-width="{widen(chance):g}" '
             f'stroke-opacity="{fade(chance, chart.dark):.3g}"/>'

@@ -63,9 +63,8 @@ def begin_loading(source: Source, keep_current: bool = False) -> None:
 
 def is_loading(source: Source) -> bool:
     """Return True while this browser session loads a corpus to open it, and has not ended that."""
-    job = corpora.find_loading_job(source)
     is_latest = st.session_state.get(LOADING_KEY) == source and not st.session_state.get(BESIDE_KEY)
-    return is_latest and job is not None and job.running and not jobs.runs_for_others_only(job)
+    return is_latest and corpora.is_loading(source)
 
 
 def draw_loading() -> None:

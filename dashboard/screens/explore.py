@@ -17,9 +17,11 @@ def cover() -> None:
 
 with header:
     from dashboard import frame
+    from dashboard.services import corpora
+    from dashboard.session import address
 
     loaded, question = frame.draw_header(needs_documents=False, on_wait=cover)
-if loaded is None and not frame.is_loading():
+if loaded is None and not corpora.is_loading(address.get_source()):
     answers.empty()
 if loaded is not None:
     skeleton.end_opening("explore")

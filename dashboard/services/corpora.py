@@ -288,6 +288,12 @@ def find_loading_job(source: Source) -> Job | None:
     return _LOADING_JOBS.get(source.without_level)
 
 
+def is_loading(source: Source) -> bool:
+    """Return True while a corpus is being loaded for the session that asks."""
+    job = find_loading_job(source)
+    return job is not None and job.running and not jobs.runs_for_others_only(job)
+
+
 def list_loaded() -> list[Loaded]:
     """Return all loaded corpora, the most recently used last."""
     return [job.result for _, job in list_loads() if job.result is not None]

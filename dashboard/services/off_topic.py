@@ -20,8 +20,8 @@ MAX_COUNTED_SCORES = 20_000_000
 """Queries × documents, a second or two, beyond which a sample of the queries is looked at."""
 COUNTS_TABLE, FLOORS_TABLE, MAX_COUNTS, MAX_FLOORS = "off-topic.counts", "off-topic.floors", 128, 8
 """Tables, shared by all sessions, of a decoder's count and of the queries' floors; how many entries each holds."""
-
 COUNTING_TITLE = "counting off-topic documents"
+"""Title of the jobs that count."""
 _COUNTING_JOBS: SharedJobs[Hashable] = SharedJobs(8)
 
 

@@ -26,6 +26,7 @@ from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import confirmations, jobs, passage_queries, sweeps, trained
 from dashboard.services.jobs import Job
 from dashboard.services.memo import MAX_SHARED, get_or_compute
+from dashboard.services.off_topic import find_counts
 from dashboard.services.query_vectors import embed_missing, find_query_vectors
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
@@ -45,13 +46,14 @@ from dashboard.session.query import Question, corpus_key, find_first_split, find
 from dashboard.session.tradeoff import N_VALUES
 from dashboard.tradeoff import differences, point_sets, selection, system, verdict
 from dashboard.tradeoff.selection import OpenSetting
-from dashboard.widgets import off_topic, passages, runs, skeleton
+from dashboard.widgets import passages, runs, skeleton
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.decoder_pills import choose_decoders
 from dashboard.widgets.job_panel import POLL_INTERVAL, JobPanel, draw_cancel_button, draw_end, draw_running
 from dashboard.widgets.judges import describe_judges, describe_unused, draw_judges
 from dashboard.widgets.next_steps import TUNE_SCREEN
+from dashboard.widgets.off_topic import list_choices, take_or_await
 from dashboard.widgets.own_documents import draw_own_documents, draw_self_rule
 from dashboard.widgets.parameters import draw_parameter
 from engine.decoder import POOL, SET_SIZE, Decoder
@@ -79,7 +81,7 @@ from engine.progress import counted, rough_duration
 from engine.space import Space
 from engine.stages import Scorer, methods
 from engine.values import Embeddings, Qrels, Queries
-from engine.wording import visible
+from engine.wording import format_budget, visible
 
 BOARD, BELOW, PROGRESS = "tradeoff-board", "tradeoff-below", "tradeoff-progress"
 LAST = "tradeoff-last"
@@ -769,9 +771,9 @@ def _draw_verdict(board: _Board, results: _Results, cells: Cells) -> tuple[_Resu
     if other_split is not None:
         decision = _confirm_if_asked(results, decision, other_split)
     if not cells.running:
-        choices, names = off_topic.list_choices(decision), (decision.baseline, sweep.baseline)
-        counts = off_topic.find_or_await_counts(loaded, names, choices, sweep.vectors, sweep.qrels, sweep.k)
-        decision = replace(decision, off_topic=counts)
+        choices, names = list_choices(decision), (decision.baseline, sweep.baseline)
+        counts = find_counts(loaded, names, choices, sweep.vectors, sweep.qrels, sweep.k)
+        decision = replace(decision, off_topic=take_or_await(counts))
     # Tune names this choice with what the other split says of it.
     tuned_text = _describe_tuned(loaded, results, is_complete, decision)
     opened_text = "" if other_split is None else _describe_openings(loaded, decision, other_split)
@@ -849,7 +851,7 @@ def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
 
 def _describe_pin(pin: selection.PinnedSetting, decision: Decision) -> str:
     """Describe why the sure setting is that of a higher budget: "This is the setting chosen for 95%; test …"."""
-    chosen_text = f"This is the setting chosen for {100 * pin.chosen_share:.4g}%"
+    chosen_text = f"This is the setting chosen for {format_budget(pin.chosen_share)}"
     if decision.sure is None or not decision.sure.confirmed:
         return f"{chosen_text}."
     return f"{chosen_text}; {decision.confirm_split} proves that it keeps {decision.budget_text}."

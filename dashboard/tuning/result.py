@@ -14,6 +14,7 @@ from dashboard.charts.parameters import plot_heat_map, plot_slices
 from dashboard.charts.verdict_data import format_sure_share
 from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.services import trained
+from dashboard.services.off_topic import find_counts
 from dashboard.services.query_vectors import find_query_vectors
 from dashboard.services.request import select_judged_queries
 from dashboard.services.source import Loaded
@@ -30,9 +31,9 @@ from dashboard.session.choices import (
 from dashboard.session.judging import build_request, set_request
 from dashboard.tuning import budget_views
 from dashboard.tuning.request import TuningOutcome
-from dashboard.widgets import off_topic
 from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose, select
+from dashboard.widgets.off_topic import list_choices, take_or_await
 from dashboard.widgets.tables import draw_columns, draw_table, name_metric, number_column, pair, text_column
 from engine.errors import DataError, ParamError
 from engine.evaluation.decision import Decision, Option, describe_confirmed_share
@@ -116,7 +117,7 @@ def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool, ask_lower_s
 def _find_off_topic(loaded: Loaded, outcome: TuningOutcome) -> OffTopicCounts | None:
     """Return how many documents of the choices' lists are off-topic, on the queries that chose them; None unknown."""
     tuned = outcome.tuned
-    choices = [tuned.decoder, *off_topic.list_choices(tuned.decision)]
+    choices = [tuned.decoder, *list_choices(tuned.decision)]
     try:
         qrels = outcome.request.splits(loaded.dataset).qrels
     except DataError:
@@ -128,7 +129,7 @@ def _find_off_topic(loaded: Loaded, outcome: TuningOutcome) -> OffTopicCounts | 
         return None
     rows = [row for row, query_id in enumerate(vectors.ids) if query_id in chosen_on]
     baseline = format_decoder(tuned.base.decoder, with_scorers=False), tuned.baseline
-    return off_topic.find_or_await_counts(loaded, baseline, choices, vectors.take(rows), qrels[tuned.dev], tuned.k)
+    return take_or_await(find_counts(loaded, baseline, choices, vectors.take(rows), qrels[tuned.dev], tuned.k))
 
 
 def _draw_verdict(

@@ -1,17 +1,12 @@
 """Off-topic documents of chosen settings: counted beside the page, which is drawn again when they are known."""
 
-from collections.abc import Sequence
-
 import streamlit as st
 
-from dashboard.services import off_topic
 from dashboard.services.jobs import Job
-from dashboard.services.source import Loaded
 from dashboard.widgets.job_panel import POLL_INTERVAL
 from engine.decoder import Decoder
 from engine.evaluation.decision import Decision
 from engine.evaluation.off_topic import OffTopicCounts
-from engine.values import Embeddings, Qrels
 
 
 def list_choices(decision: Decision | None) -> list[Decoder]:
@@ -20,19 +15,11 @@ def list_choices(decision: Decision | None) -> list[Decoder]:
     return [option.decoder for option in options if option is not None and option.decoder is not None]
 
 
-def find_or_await_counts(
-    loaded: Loaded,
-    baseline: tuple[str, Decoder],
-    choices: Sequence[Decoder],
-    vectors: Embeddings | None,
-    qrels: Qrels,
-    k: int,
-) -> OffTopicCounts | None:
-    """Return the counts of some settings, None where they are unknown; draw the page again once a job has them.
+def take_or_await(counts: OffTopicCounts | Job | None) -> OffTopicCounts | None:
+    """Return counts, None where they are unknown; draw the page again once the job that counts has ended.
 
-    The parameters are those of `find_counts`.
+    counts: as `dashboard.services.off_topic.find_counts` returns them
     """
-    counts = off_topic.find_counts(loaded, baseline, choices, vectors, qrels, k)
     # Whether something waits in it or not, its place stays: what comes after would be built anew if it moved.
     with st.container():
         if isinstance(counts, Job):

@@ -19,7 +19,7 @@ from engine.evaluation.set_relevance import MIN_SET_RELEVANCE_SHARE
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import counted
-from engine.wording import percent, signed
+from engine.wording import format_budget, percent, signed
 
 SURE_CHANCE = 0.95
 """Chance of keeping the required share of the baseline's metric from which a setting is called sure."""
@@ -226,7 +226,7 @@ class Decision(Tabular):
     @property
     def budget_text(self) -> str:
         """The share to keep, "95%" or "92.5%"."""
-        return f"{100 * self.keep:.4g}%"
+        return format_budget(self.keep)
 
     @property
     def judged_text(self) -> str:
@@ -702,7 +702,7 @@ def _describe_proof(option: Option, low: float) -> str:
 
 def _format_budget(option: Option) -> str:
     """Format the share that a setting was to keep on the other split, "95%"."""
-    return "the budget" if option.confirmed_budget is None else f"{100 * option.confirmed_budget:.4g}%"
+    return "the budget" if option.confirmed_budget is None else format_budget(option.confirmed_budget)
 
 
 def _format_bound(low: float) -> str:

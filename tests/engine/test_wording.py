@@ -13,6 +13,7 @@ from engine.wording import (
     CONTROL_CHARACTERS,
     command_line,
     decimal,
+    format_budget,
     gain,
     in_json,
     percent,
@@ -30,6 +31,7 @@ def test_numbers_have_one_style():
     assert [decimal(v) for v in (0.0124, -0.3, 1.25, 0.00004, -0.0)] == ["0.012", "−0.300", "1.250", "0.00004", "0.000"]
     assert [gain(v) for v in (0.149, -0.0219, 0.0001, -0.0001, 0)] == ["+0.149", "−0.022", "+0.0001", "−0.0001", "±0"]
     assert [percent(0.95), percent(-0.012, 1)] == ["95%", "−1.2%"]
+    assert [format_budget(v) for v in (0.95, 0.925, 1.005, 0.8)] == ["95%", "92.5%", "100.5%", "80%"]
 
 
 def test_a_p_is_never_written_on_the_other_side_of_the_level():

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from streamlit.testing.v1 import AppTest
 
 import engine
-from dashboard.services import off_topic as service
 from dashboard.services.jobs import Job
 from dashboard.widgets.off_topic import list_choices
 
@@ -19,20 +18,19 @@ def test_choices_are_the_settings_that_have_a_decoder():
     assert list_choices(SimpleNamespace(sure=None, bet=mmr)) == [MMR]
 
 
-def draw_counts():
+def draw_counts(counts):
     import streamlit as st
 
-    from dashboard.widgets.off_topic import find_or_await_counts
+    from dashboard.widgets.off_topic import take_or_await
 
-    st.text(str(find_or_await_counts(None, ("Top-k", None), [], None, None, 10)))
+    st.text(str(take_or_await(counts)))
 
 
-def test_counts_are_drawn_once_their_job_has_ended(monkeypatch, go):
+def test_counts_are_drawn_once_their_job_has_ended(go):
     job = Job("counting", lambda _: go.wait(30))
-    answers = iter([job, "2 of 10"])
-    monkeypatch.setattr(service, "find_counts", lambda *_: next(answers))
-    app = AppTest.from_function(draw_counts).run()
+    app = AppTest.from_function(draw_counts, kwargs={"counts": job}).run()
     assert [text.value for text in app.text] == ["None"]
     go.set()
     job.join(30)
-    assert [text.value for text in app.run().text] == ["2 of 10"]
+    known = AppTest.from_function(draw_counts, kwargs={"counts": "2 of 10"}).run()
+    assert [text.value for text in known.text] == ["2 of 10"]
