@@ -5,6 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from dashboard.services import login
+from dashboard.widgets.open_dialog import forget_dialog_of_another_page
 
 SCREENS = Path(__file__).parent / "screens"
 
@@ -89,6 +90,7 @@ page = st.navigation(
     position="top",
 )
 st.html(f'<h1 class="frontier-title">{page.title}</h1>')
+forget_dialog_of_another_page(page.url_path)
 page.run()
 if login.is_login_required():
     with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,6 +31,7 @@ from dashboard.sharing.live_page import draw_live_page
 from dashboard.sharing.report_file import draw_report
 from dashboard.sharing.snapshots import IN_BOTH, NEWER_ONLY, OLDER_ONLY, PageSnapshot, SavedAnswer
 from dashboard.widgets.basics import download_button, show_failure, step_button
+from dashboard.widgets.open_dialog import draw_dialog, find_open_dialog, forget_dialog
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.errors import FrontierError
 from engine.evaluation.export_decoder import export_all
@@ -42,8 +42,6 @@ from engine.wording import visible
 OTHER_KEY, VIEW_KEY, NAME_KEY, RENAME_KEY = ("snapshot.other", "snapshot.picked", "snapshot.name", "snapshot.rename")
 OUTCOME_KEY = "snapshot.said"
 """Session key of the last step's outcome: (success, text)."""
-LIVE_OPEN_KEY = "live_page.open"
-"""Session key: True from the choice of the dialog Live page until it is closed."""
 LINK, EXPORT, REPORT = "Link to this page", "Code, results and metrics", "Report"
 LIVE, VIEWS = "Live page", "Saved views"
 MAX_COMPARED_ROWS = 10
@@ -60,22 +58,21 @@ def draw_menu(loaded: Loaded, question: Question | None) -> None:
     has_documents = loaded.reach is None
     is_offered = {EXPORT: question is not None, REPORT: has_documents, LIVE: question is not None and has_documents}
     options = [name for name in (LINK, EXPORT, REPORT, LIVE, VIEWS) if is_offered.get(name, True)]
-    dialog = st.menu_button("Share", options, icon=":material/ios_share:", key="header.share")
+    chosen = st.menu_button("Share", options, icon=":material/ios_share:", key="header.share")
+    dialog = chosen or find_open_dialog()
     if dialog == LINK:
-        st.dialog(LINK, width="medium")(draw_link)(loaded)
+        draw_dialog(LINK, LINK, draw_link, loaded)
     elif dialog == EXPORT and question is not None:
-        st.dialog(EXPORT, width="large")(draw_export)(loaded, question)
+        draw_dialog(EXPORT, EXPORT, draw_export, loaded, question, width="large")
     elif dialog == REPORT:
-        st.dialog(REPORT, width="medium")(draw_report)(loaded)
-    elif question is not None and (dialog == LIVE or (dialog is None and st.session_state.get(LIVE_OPEN_KEY))):
-        # A page that is drawn anew by itself, as when it has measured, would close the dialog.
-        st.session_state[LIVE_OPEN_KEY] = True
-        on_dismiss = partial(st.session_state.pop, LIVE_OPEN_KEY, None)
-        st.dialog(LIVE, width="medium", on_dismiss=on_dismiss)(draw_live_page)(loaded, question)
+        draw_dialog(REPORT, REPORT, draw_report, loaded)
+    elif dialog == LIVE and question is not None:
+        draw_dialog(LIVE, LIVE, draw_live_page, loaded, question)
     elif dialog == VIEWS:
-        # A message of an earlier time would be misleading.
-        st.session_state.pop(OUTCOME_KEY, None)
-        st.dialog(VIEWS, width="large")(draw_snapshots)(loaded, question)
+        if chosen:
+            # A message of an earlier time would be misleading.
+            st.session_state.pop(OUTCOME_KEY, None)
+        draw_dialog(VIEWS, VIEWS, draw_snapshots, loaded, question, width="large")
 
 
 def draw_link(loaded: Loaded) -> None:
@@ -212,6 +209,7 @@ def _draw_snapshot(snapshot: PageSnapshot) -> None:
     with st.container(horizontal=True):
         if st.button("Open", key="snapshot.open", type="primary"):
             reopen_state(dict(snapshot.state))
+            forget_dialog()
             st.rerun()
         with st.popover("Rename"):
             st.text_input("New name", key=RENAME_KEY, placeholder=visible(snapshot.name))

@@ -30,6 +30,7 @@ from dashboard.session.choices import SCOPE_HELP
 from dashboard.session.judging import JudgingRequest
 from dashboard.session.tradeoff import PICKED_KEY, SHARE_KEY
 from dashboard.tradeoff import selection
+from dashboard.widgets.open_dialog import draw_dialog, find_open_dialog
 from dashboard.widgets.tables import draw_columns, name_metric, text_column
 from engine.decoder import Decoder
 from engine.evaluation.decide import MIN_QUERIES, OptionEstimates, estimate_provable_share, find_lower_share
@@ -303,13 +304,9 @@ def draw_card_button(build_card: Callable[[], VerdictCard], key: str, is_complet
     help_text = "One picture to paste into a chat or a report" + (
         "" if is_complete else ", when all settings are measured"
     )
-    open_key = f"{key}.open"
     is_clicked = st.button("Card", key=key, icon=":material/image:", help=help_text, disabled=not is_complete)
-    # A page that is drawn anew by itself, as when documents off the topic are counted, would close the dialog.
-    if is_complete and (is_clicked or st.session_state.get(open_key)):
-        st.session_state[open_key] = True
-        on_dismiss = partial(st.session_state.pop, open_key, None)
-        st.dialog("Card", width="large", on_dismiss=on_dismiss)(draw_preview)(build_card())
+    if is_complete and (is_clicked or find_open_dialog() == key):
+        draw_dialog(key, "Card", draw_preview, build_card(), width="large")
 
 
 def _build_card(loaded: Loaded, chart: FrontierChart, decision: Decision, short_code: tuple[str, ...]) -> VerdictCard:

@@ -13,7 +13,7 @@ from dashboard.services import corpora
 from dashboard.services.source import Loaded, Source
 from dashboard.session.query import Question
 from dashboard.sharing import snapshots
-from dashboard.sharing.dialogs import EXPORT, LINK, VIEWS
+from dashboard.sharing.dialogs import EXPORT, LINK, REPORT, VIEWS
 from dashboard.sharing.export_results import (
     DecoderResult,
     compute_results,
@@ -184,7 +184,7 @@ def test_two_snapshots_differ_in_settings_metrics_sets_and_corpus():
 
 
 def page():
-    """What a dialog holds, as a page: a page's test runs all of it again at a click, and dialogs close then."""
+    """What a dialog holds, as a page without the rest."""
     import streamlit as st
 
     from dashboard import frame
@@ -305,14 +305,18 @@ def test_export_dialog_shows_every_target_and_names_the_impossible():
     assert "Choose a decoder on Explore" in pages.texts(inside("draw_export", decoders=[]))
 
 
-def test_buttons_open_their_dialogs(empty):
+def test_buttons_open_their_dialogs_which_stay_when_the_page_is_drawn_anew(empty):
+    snapshots.save(snapshot("one", state={"v": "1", "corpus": "numpy-api", "k": "3"}))
     app = pages.screen("explore")
     for option, text in (
         (LINK, "Opens this page"),
         (EXPORT, "2 decoders"),
-        (VIEWS, "No saved views"),
+        (REPORT, "is measured in this session"),
+        (VIEWS, "Open restores"),
     ):
-        assert text in pages.texts(pages.choose_from_menu(app, option))
+        assert text in pages.texts(pages.choose_from_menu(app, option)) and text in pages.texts(pages.run(app))
+    shown = pages.press(app, "snapshot.open")
+    assert "Open restores" not in pages.texts(shown) and shown.slider(key="k").value == 3
 
 
 def test_export_files_hold_sets_and_metrics(demo):
