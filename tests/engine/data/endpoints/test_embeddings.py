@@ -333,7 +333,7 @@ def test_the_demo_gets_the_same_sets_as_by_the_bundled_encoder(server, demo):
 def test_the_demo_gets_the_same_sets_for_all_its_queries(server, demo):
     dataset, _ = demo
     queries = dataset.queries.only([*dataset.qrels["dev"].grades, *dataset.qrels["test"].grades])
-    check_sets(server, dataset.corpus, queries)
+    check_sets(server, engine.Corpus(dataset.corpus.ids[::4], dataset.corpus.texts[::4]), queries)
 
 
 def check_sets(server, corpus, queries):
