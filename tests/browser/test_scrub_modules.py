@@ -1,6 +1,7 @@
 """The scripts of views and plots in a real browser, by themselves, against values packed by hand and the engine's."""
 
 import itertools
+import math
 import random
 
 import numpy as np
@@ -343,9 +344,14 @@ MARKS_OF_CHOICES = """(() => {
         const {left, right, top, bottom} = node.getBoundingClientRect();
         return [left, right, top, bottom];
     });
-    const found = [boxes('.frontier-choice'), boxes('.ring'), boxes('.strip'), boxes('.frontier-level > span')];
+    const found = ['.frontier-choice', '.ring', '.strip', '.frontier-level > span', '.frontier-choice i'].map(boxes);
+    host.style.fontSize = '8px';
+    host.querySelector('style').textContent += '.frontier-choice { font-size: 8px }';
+    document.fonts.dispatchEvent(new Event('loadingdone'));
+    level.place(frames);
+    const again = boxes('.frontier-choice');
     level.end();
-    return found;
+    return [...found, again];
 })()"""
 
 
@@ -360,7 +366,8 @@ def test_names_of_both_choices_keep_off_rings_whiskers_and_each_other(run_js, se
         look = {"colour": "#229973", "name": "Frank–Wolfe · θ 0.9", "method": "one"}
         options.append(look | {"x": x + x_shift, "y": y + y_shift, "high": y + y_shift - 30})
         ends.append(y + y_shift + 25)
-    names, rings, strips, tags = run_js(MARKS_OF_CHOICES, {"size": size, "options": options, "ends": ends})
+    given = {"size": size, "options": options, "ends": ends}
+    names, rings, strips, tags, leaders, names_of_small_type = run_js(MARKS_OF_CHOICES, given)
     assert len(names) == len(rings) == 2 and len(strips) == 4 and len(tags) == 1
 
     def overlap(one, other):
@@ -369,6 +376,13 @@ def test_names_of_both_choices_keep_off_rings_whiskers_and_each_other(run_js, se
     for number, name in enumerate(names):
         assert name[0] >= 40 and name[1] <= 40 + size[0] + 8 and name[2] >= 30 and name[3] <= 30 + size[1]
         assert not any(overlap(name, other) for other in [*rings, *strips, *tags, *names[number + 1 :]])
+        ring, leader, small = rings[number], leaders[number], names_of_small_type[number]
+        gaps = [max(ring[low] - name[low + 1], name[low] - ring[low + 1], 0) for low in (0, 2)]
+        # A line of no length has no width either.
+        assert (leader[1] - leader[0] + leader[3] - leader[2] > 2) == (math.hypot(*gaps) > 9), (name, ring, leader)
+        middle = (ring[0] + ring[1]) / 2
+        gap = small[0] - middle if small[0] > middle else middle - small[1]
+        assert gap == pytest.approx(14, abs=1), "a name is measured again in another typeface"
 
 
 @pytest.mark.parametrize("count", [4, 5, 9])

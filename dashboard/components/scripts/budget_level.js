@@ -17,6 +17,7 @@ export const STYLE = `
 .frontier-choice { position: absolute; left: 0; top: 0; padding: 0 3px; font-size: 13px; line-height: 16px; white-space: nowrap;
   pointer-events: none; color: var(--st-text-color, #222);
   background: color-mix(in srgb, var(--st-background-color, #fff) 75%, transparent); }
+.frontier-choice i { position: absolute; left: 0; top: 0; height: 1px; transform-origin: 0 0; background: currentColor; opacity: .6; }
 .frontier-level { position: absolute; height: 12px; margin-top: -6px; cursor: ns-resize; touch-action: none; }
 .frontier-level span { position: absolute; right: 4px; bottom: -12px; padding: 0 6px; font-size: 12px; line-height: 18px;
   border-radius: 9px; white-space: nowrap; background: var(--st-text-color, #222);
@@ -32,6 +33,7 @@ const ROLES = ["sure", "bet"];
 const MIN_NAMED_PX = 400; // a narrower plot has no room for the settings' names, which the page says beside it
 const LABEL_GAP_PX = 14, LABEL_PX = 18; // from a mark to its name, and the height of one
 const LABEL_TOPS_PX = [-22, 6, -42, 26, -62, 46]; // from a mark to the tops that its name may have, the best first
+const MIN_LEADER_PX = 8; // from a name to its mark; a shorter line would say nothing
 const WINDOW_MARGIN = 0.08; // beyond what a window must hold, as a share of its size
 const MARK_PX = 12; // half the width of a ring, and of the room that a whisker needs
 
@@ -123,13 +125,21 @@ export class BudgetLevel {
       // The slider beside the chart moves the line as well.
       listen("budget", ({ value }) => this.level && this.moveTo(value)),
     ];
+    // Names are measured again when a typeface has come in place of the browser's.
+    const measureAgain = () => {
+      this.widths = {};
+      this.chart.controls?.place();
+    };
+    document.fonts.addEventListener("loadingdone", measureAgain);
+    stops.push(() => document.fonts.removeEventListener("loadingdone", measureAgain));
     this.stop = () => stops.forEach((stop) => stop());
   }
 
   makeMark(role) {
     const parts = ["strip kept", "strip missed", "ring"].map((name) => make(document.createDocumentFragment(), "div", `${role} ${name}`));
     const label = make(this.host, "div", `frontier-choice ${role}`);
-    return { role, parts, label };
+    const [name, leader] = ["span", "i"].map((tag) => make(label, tag));
+    return { role, parts, label, name, leader };
   }
 
   // level: of the layout's meta, undefined for none.
@@ -287,17 +297,14 @@ export class BudgetLevel {
   }
 
   // Write a choice's name at the first side of its mark where it covers nothing; boxes: what is taken, filled here.
-  placeName({ role, label }, { option, isVisible, x, y, left, right, top, bottom }, boxes, isShort) {
+  placeName({ role, label, name, leader }, { option, isVisible, x, y, left, right, top, bottom }, boxes, isShort) {
     const isDenied = role === "sure" && this.value === this.level.denied;
     const roleName = isDenied ? "looked sure" : role;
     const text = isShort ? roleName : `${roleName}: ${option.name}`;
-    if (label.textContent !== text) {
-      label.textContent = text;
-      this.widths[text] ??= label.offsetWidth;
-    }
+    if (name.textContent !== text) name.textContent = text;
     label.style.display = isVisible ? "" : "none";
     if (!isVisible) return;
-    const width = this.widths[text], sides = [x + LABEL_GAP_PX, x - LABEL_GAP_PX - width];
+    const width = (this.widths[text] ??= label.offsetWidth), sides = [x + LABEL_GAP_PX, x - LABEL_GAP_PX - width];
     const places = LABEL_TOPS_PX.flatMap((shift) => sides.map((side) => ({ left: side, top: y + shift, width, height: LABEL_PX })));
     const isInside = (box) => box.left >= left && box.left + width <= right + 8 && box.top >= top && box.top + LABEL_PX <= bottom;
     const isFree = (box) => boxes.every((other) => !overlap(box, other));
@@ -305,6 +312,11 @@ export class BudgetLevel {
     const box = places.find((place) => isInside(place) && isFree(place)) ?? places.find(isInside) ?? places[0];
     label.style.transform = `translate(${box.left}px, ${box.top}px)`;
     boxes.push(box);
+    // A name that could not stand beside its mark has a line to it.
+    const nearX = Math.min(Math.max(x, box.left), box.left + width), nearY = Math.min(Math.max(y, box.top), box.top + LABEL_PX);
+    const length = Math.hypot(x - nearX, y - nearY) - MARK_PX;
+    leader.style.width = `${length < MIN_LEADER_PX ? 0 : length}px`;
+    leader.style.transform = `translate(${nearX - box.left}px, ${nearY - box.top}px) rotate(${Math.atan2(y - nearY, x - nearX)}rad)`;
   }
 
   labelBoxes() {
