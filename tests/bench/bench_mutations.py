@@ -4,9 +4,9 @@ python tests/bench/bench_mutations.py [--count 60] [--seed 41] [--first-only]   
 
 Each change is made in a copy of the checkout: a comparison or a sign turned round, a number ±1, a truth value turned
 round, operands swapped, `and` for `or`, a `not` or a statement left out. The test files that import the changed module
-run first, in one process, then the rest of the default suite, up to the first failure. With --first-only what the
-first files do not notice counts as missed. Changes that alter nothing that can be seen are named in INVISIBLE and left
-out of the share.
+run first, in one process; then those that import a module that imports it; then the default suite, each up to the first
+failure. With --first-only what the files of the first two steps do not notice counts as missed. Changes that alter
+nothing that can be seen are named in INVISIBLE and left out of the share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -135,19 +135,32 @@ def draw_changes(count: int, seed: int) -> list[Change]:
     return list(drawn.values())
 
 
-def list_importers(module: str) -> list[str]:
-    """List the test files that import a module, after the one that is named after it."""
-    *packages, last = module.split(".")
-    mirrored = ROOT.joinpath("tests", *packages, f"test_{last}.py")
-    files = [file for file, imported in find_imports().items() if module in imported or file == mirrored]
-    return [file.relative_to(ROOT).as_posix() for file in sorted(files, key=lambda file: file != mirrored)]
+def name_module(file: Path) -> str:
+    """Return the dotted name of a Python file of the checkout."""
+    return file.relative_to(ROOT).with_suffix("").as_posix().removesuffix("/__init__").replace("/", ".")
+
+
+def list_importers(modules: Iterable[str]) -> list[str]:
+    """List the test files that import one of some modules, after those that are named after them."""
+    imports = find_imports("tests")
+    paths = [Path("tests", *module.split(".")) for module in modules]
+    mirrored = {ROOT / path.with_name(f"test_{path.name}.py") for path in paths}
+    files = [file for file, names in imports.items() if file in mirrored or not names.isdisjoint(modules)]
+    tests = [file for file in sorted(files, key=lambda file: file not in mirrored) if file.name.startswith("test_")]
+    return [file.relative_to(ROOT).as_posix() for file in tests]
+
+
+def list_users(module: str) -> list[str]:
+    """List the modules of engine and dashboard that import a module."""
+    imports = find_imports("engine") | find_imports("dashboard")
+    return [name_module(file) for file, names in imports.items() if module in names]
 
 
 @cache
-def find_imports() -> dict[Path, set[str]]:
-    """Return what each test file imports: modules, and names in them."""
+def find_imports(package: str) -> dict[Path, set[str]]:
+    """Return what each Python file of a folder imports: modules, and names in them."""
     imports = {}
-    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+    for file in sorted((ROOT / package).rglob("*.py")):
         imports[file] = set()
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
@@ -189,11 +202,15 @@ def judge(change: Change, checkout: Path, first_only: bool) -> str | None:
     source = file.read_text(encoding="utf-8")
     try:
         file.write_text(apply_change(source, change), encoding="utf-8")
-        importers = list_importers(change.file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
-        noticed = find_failure(checkout, "-n0", *importers) if importers else None
-        if noticed is None and not first_only:
-            noticed = find_failure(checkout)
-        return noticed
+        module = name_module(ROOT / change.file)
+        direct = list_importers([module])
+        indirect = [test for test in list_importers(list_users(module)) if test not in direct]
+        steps = [("-n0", *direct), ("-n2", *indirect)] + ([] if first_only else [()])
+        for options in steps:
+            # Without files it would run all tests.
+            if len(options) != 1 and (noticed := find_failure(checkout, *options)):
+                return noticed
+        return None
     finally:
         file.write_text(source, encoding="utf-8")
 
