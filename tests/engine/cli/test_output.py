@@ -4,8 +4,8 @@ import json
 import os
 import pty
 import re
-import subprocess
-import sys
+import threading
+from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner
@@ -13,8 +13,8 @@ from click.testing import CliRunner
 import engine
 from dashboard.serve import main
 from support import hostile
+from support.fork_server import fork_python
 from support.paths import ROOT
-from support.processes import environment
 
 ALLOWED = re.compile("\r\x1b\\[2K|\x1b\\[[01]m|\r\n")
 """What commands themselves tell a terminal: to wipe the line of progress, and to write in bold."""
@@ -115,21 +115,39 @@ def test_json_is_exact_however_it_is_escaped(corpus):
     assert {d["id"] for d in result["documents"]} == set(hostile.ids("d"))
 
 
+ON_TERMINAL = """
+import os, sys
+os.environ["TERM"] = "xterm"
+terminal = os.open(sys.argv.pop(1), os.O_RDWR | os.O_NOCTTY)
+for descriptor in range(3):
+    os.dup2(terminal, descriptor)
+from engine.cli import main
+main()
+"""
+"""Gives a command a terminal for its input, its output and its errors."""
+
+
 @pytest.mark.threat("data on a real terminal", "its own lines of progress and bold are all that it obeys")
 def test_terminal_receives_only_allowed_control_sequences(corpus):
     ours, theirs = pty.openpty()
     words = ["decode", "--corpus", str(corpus), "--query-id", hostile.ids("q")[-2], "-k", "50"]
-    command = [sys.executable, "-m", "engine.cli", *words]
-    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, stdin=theirs, env=environment(TERM="xterm"))
+    process = fork_python("-c", ON_TERMINAL, os.ttyname(theirs), *words)
+    heard = []
+
+    def read():
+        # Linux says by an error that the other end is closed.
+        with suppress(OSError):
+            while piece := os.read(ours, 65536):
+                heard.append(piece)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    _, errors = process.communicate()
     os.close(theirs)
-    heard = b""
-    try:
-        while piece := os.read(ours, 65536):
-            heard += piece
-    except OSError:  # how Linux says that the other end is closed
-        pass
-    assert process.wait() == 0
-    text = heard.decode()
+    reader.join()
+    os.close(ours)
+    assert process.wait() == 0, errors
+    text = b"".join(heard).decode()
     assert (
         "\x1b[1m" in text and "\\x1b[2Jwiped" in text and hostile.find_control_characters(ALLOWED.sub("", text)) == []
     )

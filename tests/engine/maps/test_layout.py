@@ -149,7 +149,7 @@ def test_no_corpus_is_too_odd(case, method):
 def test_pca_is_scikit_learns_up_to_sign(groups):
     from sklearn.decomposition import PCA
 
-    for rows in (groups[0].vectors.numpy(), clustered(15, d=40)[0], clustered(1200, d=1100)[0]):
+    for rows in (groups[0].vectors.numpy(), clustered(15, d=40)[0], clustered(1100, d=300)[0]):
         made = engine.layout(space_of(rows), "pca", cache=False)
         theirs = PCA(2, svd_solver="full").fit_transform(rows.astype(np.float64))
         for axis in range(2):
