@@ -15,10 +15,11 @@ import torch
 
 import engine
 from engine.decoder import query_batch
+from support.draws import deepen
 from support.instances import FAMILIES, problem
 from support.random_texts import corpus_of
 
-each_family = pytest.mark.parametrize("family", FAMILIES)
+each_family = pytest.mark.parametrize("family", deepen(FAMILIES, ["random", "duplicated"]))
 ROUNDED_GAINS = ("top_k", "mmr", "dpp", "ssd", "nnn")
 """Selectors whose gains may have the vectors' precision, if float64 was not needed to decide."""
 

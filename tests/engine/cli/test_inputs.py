@@ -169,6 +169,7 @@ def flags(request, judged, tmp_path):
     return "--corpus", str(folder)
 
 
+@pytest.mark.parametrize("flags", deepen(["parquet", "npy"], ["npy"]), indirect=True)
 def test_own_vectors_decode_sweep_and_tune(flags, tmp_path):
     output = run("decode", *flags, "--query-id", "q1", "-k", "3", "--json")
     (entry,) = json.loads(output)["results"]

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import engine
 from dashboard.serve import main
 from support import hostile
+from support.draws import deepen
 from support.fork_server import fork_python
 from support.paths import ROOT
 
@@ -168,6 +169,8 @@ WRITERS = (
     "train dense --data CORPUS --divide dev --epochs 1 --out FILE",
 )
 """A command for every kind of file that is written where an option says."""
+ALIKE_WRITERS = [WRITERS[2], WRITERS[3], WRITERS[6]]
+"""Those that differ from another one by the kind of a table or a log."""
 
 
 def writing(command, file, corpus, work):
@@ -178,7 +181,7 @@ def writing(command, file, corpus, work):
 
 
 @pytest.mark.threat("a place to write that is none", "a sentence, no traceback, and nothing of it is changed")
-@pytest.mark.parametrize("command", WRITERS)
+@pytest.mark.parametrize("command", deepen(WRITERS, ALIKE_WRITERS))
 def test_unwritable_path_is_named_in_the_error(command, corpus, work, tmp_path):
     inside = tmp_path / "file"
     inside.write_text("here")
@@ -194,7 +197,10 @@ def test_unwritable_path_is_named_in_the_error(command, corpus, work, tmp_path):
     assert "/proc" in output_of(*words, fails=True)
 
 
-@pytest.mark.parametrize("command", [one for one in WRITERS if not one.startswith(("orag simulate", "pass", "train"))])
+@pytest.mark.parametrize(
+    "command",
+    deepen([one for one in WRITERS if not one.startswith(("orag simulate", "pass", "train"))], ALIKE_WRITERS[:2]),
+)
 def test_a_file_is_written_whole_or_stays_as_it_was(command, corpus, work, tmp_path, monkeypatch):
     words, name = writing(command, tmp_path / "own", corpus, work)
     file = tmp_path / os.path.basename(name)

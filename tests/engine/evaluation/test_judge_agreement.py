@@ -46,8 +46,8 @@ def test_interval_is_the_jackknife_over_queries_and_covers():
         without_one.append(compute_judge_agreement(rest, model).kappa)
     spread = np.sqrt(11 / 12 * ((np.array(without_one) - np.mean(without_one)) ** 2).sum())
     assert agreement.high - agreement.kappa == pytest.approx(2.2009851600 * spread)
-    truth = compute_judge_agreement(*draw_qrels(0, n_queries=2000)).kappa
-    results = [compute_judge_agreement(*draw_qrels(seed)) for seed in range(10, 90)]
+    truth = compute_judge_agreement(*draw_qrels(0, n_queries=4000)).kappa
+    results = [compute_judge_agreement(*draw_qrels(seed)) for seed in range(10, 210)]
     assert np.mean([row.low <= truth <= row.high for row in results]) >= 0.9
 
 

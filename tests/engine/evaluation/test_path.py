@@ -11,7 +11,7 @@ from engine.solvers.elastic_net.path import regularization_path
 from engine.solvers.greedy import lambda_path
 from engine.stages import Selector, methods
 from support.draws import deepen, seeds_of
-from support.elastic_oracles import NASTY, nasty, scores, sharp, violations, weights_of
+from support.elastic_oracles import NASTY, QUIET_FAMILIES, nasty, scores, sharp, violations, weights_of
 from support.instances import FAMILIES, few_or_all, problem
 
 PATHS = {
@@ -283,7 +283,7 @@ def test_another_scorers_numbers_have_paths_too():
 
 RIDGES = (0.0, 1e-4, 0.01, 0.1, 1.0)
 KINDS = (np.float32, np.float64)
-each_nasty = pytest.mark.parametrize("family", NASTY)
+each_nasty = pytest.mark.parametrize("family", deepen(NASTY, QUIET_FAMILIES))
 
 
 def build_candidates(rows, query, keep_gram=False):

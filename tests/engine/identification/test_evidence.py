@@ -153,7 +153,7 @@ def list_families(kind):
     ]
 
 
-@pytest.mark.parametrize("kind", deepen(["random", "clusters", "duplicates", "plane", "lengths"], ["random"]))
+@pytest.mark.parametrize("kind", deepen(["random", "clusters", "duplicates", "plane", "lengths"], ["random", "plane"]))
 def test_intervals_explain_the_picks_that_lead_by_brute_force(kind):
     rng = np.random.default_rng(7)
     space, queries = make_space(kind, rng)

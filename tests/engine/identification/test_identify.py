@@ -112,7 +112,7 @@ def test_decoders_of_ours_are_found_by_their_lists(world, name, params, depth):
     assert shares == sorted(shares, reverse=True)
 
 
-@pytest.mark.parametrize("scorer, params", [("bm25", {}), ("hybrid", {"dense_weight": 0.3})])
+@pytest.mark.parametrize("scorer, params", [pytest.param("bm25", {}, marks=deep), ("hybrid", {"dense_weight": 0.3})])
 def test_scorer_is_found_by_words_of_the_queries(world_of_words, scorer, params):
     space, queries = world_of_words
     decoder = engine.Decoder(engine.make("mmr", relevance_weight=0.6), engine.make(scorer, **params), depth=40)

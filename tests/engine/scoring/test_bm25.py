@@ -15,7 +15,7 @@ from engine.text import bm25_index
 from support.bm25_cases import batch_of, make_cases, scores, space_of
 from support.bm25_oracle import bm25 as oracle
 from support.bm25_oracle import cut
-from support.draws import deepen, seeds_of
+from support.draws import seeds_of
 from support.judged_sets import DATA, SETS
 from support.processes import environment
 
@@ -40,11 +40,10 @@ def test_every_score_is_that_of_the_formula(variant, ngrams, seeds):
 
 
 REAL_CASES = list(product(["cranfield", "toollens"], VARIANTS))
-# Made-up texts meet every variant in every run.
-SLOW_CASES = [case for case in REAL_CASES if case != ("toollens", "bm25+")]
 
 
-@pytest.mark.parametrize(("name", "variant"), deepen(REAL_CASES, SLOW_CASES))
+@pytest.mark.deep  # made-up texts meet every variant in every run
+@pytest.mark.parametrize(("name", "variant"), REAL_CASES)
 def test_every_score_on_real_texts_is_that_of_the_formula(name, variant):
     if name not in SETS:
         pytest.skip(f"{name} is not on this machine (set FRONTIER_DATA)")

@@ -11,14 +11,14 @@ import torch
 import engine
 from engine.matrix import Matrix
 from support import elastic_oracles as oracles
-from support.draws import seeds_of
+from support.draws import deepen, seeds_of
 from support.instances import few_or_all, near_ties, random_rows, unit
 from support.judged_sets import DATA, SETS
 from support.nnn_fuzz import FAULTS, case, judge_answers
 from support.selector_oracles import make_foreign_candidates
 from support.stage_laws import picks
 
-each_family = pytest.mark.parametrize("family", oracles.NASTY)
+each_family = pytest.mark.parametrize("family", deepen(oracles.NASTY, oracles.QUIET_FAMILIES))
 KINDS = (np.float32, np.float64)
 
 
@@ -388,6 +388,7 @@ def test_info_is_plain_and_complete():
             assert named | {"messages", "solver", "candidates"} <= info.keys()
 
 
+@pytest.mark.deep
 @pytest.mark.skipif("toolbank-numpy" not in SETS, reason="toolbank-numpy is not on this machine")
 def test_on_sentence_embeddings(monkeypatch):
     """The openings of a real corpus's documents and some of its queries, by every route."""

@@ -239,6 +239,7 @@ def test_over_a_trained_encoder_other_things_train(data, trained, sample, tmp_pa
             on.save_encoder(tmp_path / "folder")
 
 
+@pytest.mark.deep
 def test_an_encoder_trains_on_and_over_adapters(data, trained, sample, tmp_path):
     space, queries, qrels = data
     on = engine.train("nnn", trained.space, queries, qrels, checkpoint=tmp_path / "on", **{**NNN, "epochs": 1})

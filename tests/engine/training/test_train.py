@@ -208,6 +208,7 @@ def test_two_runs_on_one_file_do_not_overwrite_each_other(data, tmp_path, traine
     assert result.digest == trained.digest == engine.load_trained(path, data[0]).digest
 
 
+@pytest.mark.deep
 def test_a_run_that_lags_leaves_what_is_further_on(data, tmp_path, trained, monkeypatch):
     """Two equal runs at once: the slower one is killed, and nothing of the faster one is lost."""
     path = tmp_path / "run.safetensors"

@@ -178,6 +178,7 @@ def test_incompatible_variants_raise_param_error(data):
         compare_encoders(variants, [TOP], None, K, metrics=("recall",))
 
 
+@pytest.mark.deep
 def test_two_arithmetics_of_the_bundled_encoder(demo):
     dataset, _ = demo
     queries, qrels = dataset.judged("dev"), dataset.qrels["dev"]

@@ -57,7 +57,7 @@ def assert_measured(point, decoder, data, k, aspects=None):
     assert point.milliseconds > 0
 
 
-@pytest.mark.parametrize("family", deepen(FAMILIES, ["random", "duplicated"]))
+@pytest.mark.parametrize("family", deepen(FAMILIES, ["random", "duplicated", "degenerate"]))
 def test_sweep_cells_equal_decode_and_measure(family, monkeypatch):
     monkeypatch.setattr(compute, "MAX_BLOCK_QUERIES", 4)
     monkeypatch.setattr(sweeping, "DECODER_GROUP_SIZE", 3)

@@ -68,7 +68,7 @@ def confirmed_choice(problem):
 OBJECTIVES = ["diverse", engine.Objective("maximise", metric="ilad"), "knee"]
 
 
-@pytest.mark.parametrize("objective", deepen(OBJECTIVES, OBJECTIVES[1:2]))
+@pytest.mark.parametrize("objective", deepen(OBJECTIVES, OBJECTIVES[1:]))
 def test_choice_ignores_test_judgements(problem, objective):
     space, queries, qrels = problem
     options = {"objective": objective, "k": 5, "selectors": NAMES, "points": 3, "resamples": 200}
@@ -112,9 +112,8 @@ def test_sure_setting_of_all_decoders_is_taken_and_each_is_at_its_best(problem, 
         assert candidate.stability is candidate.interval is None and (candidate.curve is None) == (name != "mmr")
 
 
-@pytest.mark.parametrize(
-    "selector, share, n_queries, seed", deepen([("mmr", 0.7, 320, 2), ("dpp", 0.6, 640, 1)], [("dpp", 0.6, 640, 1)])
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("selector, share, n_queries, seed", [("mmr", 0.7, 320, 2), ("dpp", 0.6, 640, 1)])
 def test_of_equal_settings_that_of_the_decision_is_taken(selector, share, n_queries, seed):
     """Neighbouring hundredths of λ can return the same sets for all queries: one of them is named everywhere."""
     space, queries, qrels = toy(batch=n_queries, seed=seed)

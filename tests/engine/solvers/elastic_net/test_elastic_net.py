@@ -15,7 +15,7 @@ from engine.matrix import Matrix
 from engine.solvers.elastic_net import active_set, dual_newton, solve, working_set
 from engine.solvers.elastic_net.rounding import SUM_FACTOR
 from support import elastic_oracles as oracles
-from support.draws import seeds_of
+from support.draws import deepen, seeds_of
 from support.instances import few_or_all
 from support.stage_laws import threads
 
@@ -28,7 +28,7 @@ ROUTES = {
     "newton": "_solve_by_newton",
 }
 KINDS = (np.float32, np.float64)
-each_family = pytest.mark.parametrize("family", oracles.NASTY)
+each_family = pytest.mark.parametrize("family", deepen(oracles.NASTY, oracles.QUIET_FAMILIES))
 
 
 @pytest.fixture(params=ROUTES)

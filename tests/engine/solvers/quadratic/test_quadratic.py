@@ -212,7 +212,7 @@ def test_zero_equal_and_opposite_rows(name):
 @each_name
 def test_many_equal_rows_are_one_kind(name):
     """More exact duplicates than join a shortlist: certified by their kinds, lowest rows taken."""
-    rows, queries, kinds = crowd(2, 3000, 24, batch=3)
+    rows, queries, kinds = crowd(2, 1500, 24, batch=3)
     for weight in (0.3, 0.8):
         answer = select_together_and_alone(name, rows, queries, 12, relevance_weight=weight)[0]
         for b in range(3):
