@@ -16,6 +16,7 @@ from engine.training.loop import fit
 from engine.training.metrics import Losses
 from engine.training.recipes import RECIPES, make_recipe
 from engine.training.train import prepare_run
+from support.draws import deepen
 from support.fork_server import fork_python
 from support.training import (
     ENCODER,
@@ -59,7 +60,7 @@ def test_cuda_learns_as_the_cpu_does(method, data):
         assert two.dev.recall5 == pytest.approx(first.dev.recall5, abs=0.02)
 
 
-@pytest.mark.parametrize("method", list(RECIPES))
+@pytest.mark.parametrize("method", deepen(RECIPES, ["multi_vector"]))
 def test_same_seed_same_history_and_no_global_randomness(method, data):
     results = []
     for elsewhere, seed in enumerate((1, 1, 2)):
