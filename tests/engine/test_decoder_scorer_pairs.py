@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import engine
 from dashboard.serve import main
 from engine.evaluation.sweep.store import Store
-from support.draws import deepen
+from support.draws import deepen, every_other
 from support.patience import patient
 from support.points import digest_of_all
 from support.tiny_models import tiny_cross_encoder
@@ -42,8 +42,7 @@ def queries(demo):
     return engine.embed(dataset.judged("dev").sample(3))
 
 
-@each_scorer
-@pytest.mark.parametrize("selector", SELECTORS)
+@pytest.mark.parametrize(("scorer", "selector"), every_other(SCORERS, SELECTORS))
 def test_every_pair_answers(demo, queries, scorer_options, scorer, selector):
     _, space = demo
     for depth in (None, 20):
@@ -66,7 +65,7 @@ def test_a_reranker_orders_the_pool_and_nothing_else(demo, queries, scorer_optio
     assert torch.equal(again.sort(1).values, pool.sort(1).values)
 
 
-@each_scorer
+@pytest.mark.parametrize("scorer", deepen(SCORERS, ["bm25", "truncated", "random_projection", "dense"]))
 def test_decode_takes_it_from_the_command_line(demo, scorer_options, scorer):
     stage = make_scorer(scorer, scorer_options)
     params = SCORERS[scorer].params

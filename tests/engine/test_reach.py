@@ -46,7 +46,7 @@ def answers(family, name, params, seed=0, n=1200, d=12, k=K, batch=4):
     return [[ids[row] for row in expected.rows(q)] for q in range(len(queries))], answer, rows, queries
 
 
-@pytest.mark.parametrize(("family", "name", "params"), every_other(FAMILIES, DECODERS), ids=str)
+@pytest.mark.parametrize(("family", "name", "params"), every_other(FAMILIES, DECODERS, step=4), ids=str)
 def test_proven_answer_is_that_of_the_whole_corpus(small_pools, family, name, params):
     full, answer, _, _ = answers(family, name, params, batch=2)
     for expected, info in zip(full, answer.info, strict=True):
@@ -59,16 +59,18 @@ def test_proven_answer_is_that_of_the_whole_corpus(small_pools, family, name, pa
             assert info["open"] > 0 and list(info["ids"][:sure]) == expected[:sure]
 
 
-@pytest.mark.parametrize("family", ["random", "clustered"])
-@pytest.mark.parametrize(("name", "params"), [d for d in DECODERS if d[1].get("relevance_weight") != 0.0], ids=str)
+@pytest.mark.parametrize(
+    ("family", "name", "params"),
+    every_other(["random", "clustered"], [d for d in DECODERS if d[1].get("relevance_weight") != 0.0], step=4),
+    ids=str,
+)
 def test_most_answers_are_proven_of_ordinary_corpora(small_pools, family, name, params):
-    _, answer, rows, _ = answers(family, name, params, n=2000, d=64)
+    _, answer, rows, _ = answers(family, name, params, n=1400, d=64)
     assert sum(info["scope"] == "proven" for info in answer.info) >= 3
     assert all(info["rows"] < len(rows) for info in answer.info)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("name", "params"), SETS, ids=str)
+@pytest.mark.parametrize(("family", "name", "params"), every_other(FAMILIES, SETS, step=4), ids=str)
 def test_no_swap_with_any_document_improves_a_proven_set(small_pools, family, name, params):
     _, answer, rows, queries = answers(family, name, params)
     weight, u = params["relevance_weight"], rows.astype(np.float64)
@@ -101,16 +103,17 @@ def test_proven_weights_are_optimal_over_all_documents(small_pools, l1, l2):
     assert proven >= 3
 
 
-@pytest.mark.parametrize("name", engine.methods("selector"))
-@pytest.mark.parametrize("family", ["random", "clustered", "duplicated"])
+@pytest.mark.parametrize(
+    ("name", "family"), every_other(engine.methods("selector"), ["random", "clustered", "duplicated"])
+)
 def test_answer_whose_questions_are_all_no_is_that_of_the_whole_corpus(name, family):
     """A law of every selector's questions, over pools that are parts of a corpus."""
     stage = engine.make(name, **({"ground_set": 30} if name == "facility_location" else {}))
-    rows, queries = problem(family, 3, n=300, d=10, batch=6)
+    rows, queries = problem(family, 3, n=300, d=10, batch=3)
     decided = refused = 0
     for query in torch.from_numpy(queries):
         order = np.argsort(-(rows @ query.numpy()), kind="stable")
-        for size in (12, 40, 120, 290):
+        for size in (12, 120, 290):
             pool = np.sort(order[:size])
             outside = np.setdiff1d(np.arange(len(rows)), pool)
             part, full = (_candidates(rows[indices], query) for indices in (pool, np.arange(len(rows))))
@@ -138,12 +141,12 @@ def _candidates(rows, query):
 
 
 LOSSY_DECODERS = [*DECODERS[:8], *DECODERS[13:16]]
-DEEP_LOSSY_DECODERS = [DECODERS[2], *DECODERS[4:7]]
+DEEP_LOSSY_DECODERS = [*DECODERS[1:3], *DECODERS[4:8], DECODERS[13]]
 
 
 @pytest.mark.parametrize(("name", "params"), deepen(LOSSY_DECODERS, DEEP_LOSSY_DECODERS))
 def test_index_proves_nothing_and_a_proof_mends_its_answer(small_pools, name, params):
-    rows, queries = problem("clustered", 1, n=2000, d=48, batch=4)
+    rows, queries = problem("clustered", 1, n=1400, d=48, batch=3)
     ids, space = corpus(rows)
     chosen = decoder(name, params)
     full = engine.decode(chosen, space, queries, K)
@@ -159,7 +162,7 @@ def test_index_proves_nothing_and_a_proof_mends_its_answer(small_pools, name, pa
         if proof["scope"] == "proven":
             assert list(proof["ids"]) == expected
     assert wrong, "the index found everything: nothing is shown"
-    assert sum(proof["scope"] == "proven" for proof in proved.info) >= 3
+    assert sum(proof["scope"] == "proven" for proof in proved.info) >= 2
 
 
 def test_answer_names_documents_of_a_space_that_grows_at_its_end():
@@ -372,7 +375,7 @@ def test_queries_are_scaled_as_all_documents_have_it_not_as_two_of_them(small_po
     assert compare_with_full_corpus(Reach(ArrayStore(ids, rows), exact=True), rows, ids, 5 * queries, name, params)[0]
 
 
-@pytest.mark.parametrize(("name", "params"), ATTACKED, ids=str)
+@pytest.mark.parametrize(("name", "params"), deepen(ATTACKED, [("dpp", {})]), ids=str)
 def test_lengths_are_those_of_the_documents_as_they_are_now(small_pools, name, params):
     rows, queries = problem("clustered", 6, n=1500, d=16, batch=4)
     ids, _ = corpus(rows)
@@ -384,7 +387,7 @@ def test_lengths_are_those_of_the_documents_as_they_are_now(small_pools, name, p
     assert compare_with_full_corpus(reach, store.vectors, ids, queries, name, params)[0]
 
 
-@pytest.mark.parametrize(("name", "params"), ATTACKED, ids=str)
+@pytest.mark.parametrize(("name", "params"), deepen(ATTACKED, [("ssd", {})]), ids=str)
 def test_lengths_are_those_of_what_a_filter_lets_through(small_pools, name, params):
     rows, queries = problem("clustered", 6, n=1200, d=16, batch=4)
     rows[1::2] *= 0.5
@@ -418,7 +421,8 @@ QUICK_WEIGHT_CASES = [
     (seed, l1, l2, fill)
     for seed, l1, l2, fill in WEIGHT_CASES
     # Without λ₁ and with λ₂ every document has a weight, which takes long: one such case is enough.
-    if (seed == (fill == "fill") and (l1, l2) != (0.0, 0.1)) or (seed, l1, l2, fill) == (0, 0.0, 0.1, "fill")
+    if (seed == (fill == "fill") and (l1, l2) != (0.0, 0.1) and ((l1 > 0) + (l2 > 0) + (fill == "fill")) % 2)
+    or (seed, l1, l2, fill) == (0, 0.0, 0.1, "fill")
 ]
 
 

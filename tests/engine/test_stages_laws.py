@@ -30,7 +30,7 @@ def test_every_parameter_has_an_effect_somewhere(spec, param):
         pytest.skip("what a model's parameters do is in its own tests")
     for seed in range(10):
         if spec.kind == "scorer":
-            space, batch = word_space(seed, n=24, longest=110)
+            space, batch = word_space(seed, n=15, longest=110)
             stages = [engine.make(spec.name, **with_value(param, v)) for v in param.grid(5)]
             answers = {str(stage.score(space, batch)) for stage in stages}
         else:

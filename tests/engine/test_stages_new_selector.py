@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from support.fork_server import fork_python
 from support.paths import ROOT
 
 TOY = '''"""toy: the most relevant, then those after a gap; a made-up method."""
@@ -63,20 +64,26 @@ def pytest_output(tree):
 
 
 @pytest.fixture(scope="module")
-def command_output(tree):
-    """Return the output of three commands, run by one process."""
+def command_output(tmp_path_factory):
+    """Return the output of three commands, run by one process in which the package has a folder with one file more."""
+    folder = tmp_path_factory.mktemp("more")
+    (folder / "toy.py").write_text(TOY, encoding="utf-8")
     decode = ["decode", "--query", "sort", "--select", "toy", "--json", "--gap"]
     code = (
         "import json\n"
         "from click.testing import CliRunner\n"
+        "import engine.selection, engine.stages\n"
+        f"engine.selection.__path__.append({str(folder)!r})\n"
+        "engine.stages._discover.cache_clear()\n"
         "from engine.cli import main\n"
         f"for command in {[[*decode, '2'], [*decode, '9'], ['methods']]}:\n"
         "    done = CliRunner().invoke(main, command)\n"
         "    print(json.dumps([done.exit_code, done.stdout, done.stderr]))\n"
     )
-    done = run(tree, "-c", code)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    process = fork_python("-c", code)
+    printed, errors = process.communicate()
+    assert process.wait() == 0, errors
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 @pytest.mark.deep  # the laws are parametrised by the registry, which the command line reads too

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from support.fork_server import fork_python
 from support.patience import patient, until
 from support.processes import start_python
 from support.sweeps import end_process
@@ -41,7 +42,7 @@ class Cluster:
             end_process(worker)
         while len(self.workers) < count:
             preload_code = "import support.sweeps as kit\nif 'patient' not in kit.stages._SPECS: kit.register_patient()"
-            worker = start_python(
+            worker = fork_python(
                 "-m", "distributed.cli.dask_worker", self.address, "--host", "127.0.0.1", "--no-nanny",
                 "--no-dashboard", "--nthreads", "1", "--local-directory", str(self.folder), "--preload", preload_code,
                 quiet=True, TRAIL=str(self.trail), PACE="0.2", FATAL="33",

@@ -24,8 +24,8 @@ def seeds_of(quick, every):
     return pytest.mark.parametrize("seeds", cases)
 
 
-def every_other(*values):
-    """Return the cases of all combinations: in every run each value meets half of the others, in a deep one the rest.
+def every_other(*values, step=2):
+    """Return the cases of all combinations: in every run each value meets one in `step` others, in a deep one the rest.
 
     A value that is a tuple stands for several arguments.
     """
@@ -34,7 +34,7 @@ def every_other(*values):
         arguments = []
         for _, value in numbered:
             arguments += value if isinstance(value, tuple) else [value]
-        cases.append(pytest.param(*arguments, marks=deep if sum(number for number, _ in numbered) % 2 else ()))
+        cases.append(pytest.param(*arguments, marks=deep if sum(number for number, _ in numbered) % step else ()))
     return cases
 
 

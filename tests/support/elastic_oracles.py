@@ -165,6 +165,10 @@ NASTY = {
 }
 
 
+QUIET_FAMILIES = ["random", "cone", "lattice", "uneven"]
+"""Instances that are met in deep runs: each differs from another one by the shape of its rows."""
+
+
 def nasty(family, seed, n=None, d=None, batch=3, dtype=np.float32):
     """(vectors (n, d), queries (batch, d)): queries near rows, mixtures of rows, lattice points and plain noise."""
     rng = np.random.default_rng([seed, *family.encode()])

@@ -530,7 +530,8 @@ def read(hostile, folder):
 
 def answer():
     """Import the readers, then measure the file that each line of the input names."""
-    import engine.data.readers  # noqa: F401
+    import engine.data.readers
+    import engine.evaluation.runs  # noqa: F401
 
     for line in sys.stdin:
         print(json.dumps(measure_reading(*json.loads(line))), flush=True)

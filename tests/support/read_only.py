@@ -25,6 +25,7 @@ from engine.judging.log import JudgingLog
 from engine.paths import home, storage_warning
 from engine.values import Qrels
 from support import training
+from support.fork_server import fork_python
 from support.processes import environment
 
 QUERIES = ("where cats sleep", "what dogs eat")
@@ -41,9 +42,23 @@ def write_corpus(folder: Path) -> Path:
 
 def run_steps_in(home_folder: Path, corpus: Path, view: Path | None = None, **variables: str) -> tuple[dict, str]:
     """Run every step in a home; return the outcomes and stderr; view: a folder that cannot be written."""
-    command = [sys.executable, "-m", "support.read_only", str(corpus)]
-    if view is not None:
-        command = ["unshare", "--mount", "sh", "-c", VIEW, str(view), *command]
+    if view is None:
+        process = fork_python("-m", "support.read_only", str(corpus), FRONTIER_HOME=str(home_folder), **variables)
+        printed, errors = process.communicate()
+        assert process.wait() == 0, errors
+        return json.loads(printed.splitlines()[-1]), errors
+    command = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        VIEW,
+        str(view),
+        sys.executable,
+        "-m",
+        "support.read_only",
+        str(corpus),
+    ]
     around = environment(FRONTIER_HOME=str(home_folder), FRONTIER_THREADS="1", OMP_NUM_THREADS="1", **variables)
     done = subprocess.run(command, capture_output=True, text=True, env=around)
     assert done.returncode == 0, done.stderr
@@ -117,6 +132,7 @@ def _snapshot():
 
 
 def main() -> None:
+    os.umask(0o022)  # what others may read is decided by whoever writes a file
     outcomes = {}
     for name, work in _steps(Path(sys.argv[1])):
         try:

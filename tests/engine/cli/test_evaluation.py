@@ -79,15 +79,16 @@ def test_curves_of_other_data_do_not_belong_to_a_sweep(store, tmp_path):
 
 
 def test_compare_begins_with_the_decision(store):
-    decision = json.loads(run("compare", store, "-k", "5", "--json"))["decision"]
-    head, _, table = run("compare", store, "-k", "5").partition("\n\n")
+    narrow = ("compare", store, "-k", "5", "--metric", "recall")
+    decision = json.loads(run(*narrow, "--json"))["decision"]
+    head, _, table = run(*narrow).partition("\n\n")
     assert head.splitlines() == decision["sentences"] and "Not dominated" in table
     assert (decision["keep"], decision["metric"], decision["objective"]) == (0.95, "recall", "ilad")
     assert "options" not in decision and decision["sure"]["decoder"]["select"]["name"] == "mmr"
     assert decision["sure"]["decoder"]["select"]["relevance_weight"] not in (0, 0.5, 1), "it is on the exact curve"
-    by_precision = json.loads(run("compare", store, "-k", "5", "--x", "cos_sum", "--y", "precision", "--json"))
+    by_precision = json.loads(run(*narrow, "--x", "cos_sum", "--y", "precision", "--json"))
     assert (by_precision["decision"]["metric"], by_precision["decision"]["objective"]) == ("precision", "cos_sum")
-    by_time = run("compare", store, "-k", "5", "--x", "milliseconds").splitlines()[0]
+    by_time = run(*narrow, "--x", "milliseconds").splitlines()[0]
     assert re.search(r"less time a query and (is|be) sure to keep 95% of Top-k's Recall@5", by_time)
 
 
@@ -145,14 +146,14 @@ def test_compare_prints_front_table_and_sentences(store, tmp_path):
     counts = r"\d+ better · \d+ no significant difference · \d+ worse"
     assert re.search(rf"10 settings vs Top-k, Recall@5, on \d+ common queries: {counts}", output)
     files = [str(tmp_path / f"table.{kind}") for kind in ("md", "tex", "csv", "parquet")]
-    run("compare", store, *[word for file in files for word in ("--out", file)])
+    run("compare", store, "--metric", "recall", *[word for file in files for word in ("--out", file)])
     assert all((tmp_path / f"table.{kind}").stat().st_size > 500 for kind in ("md", "tex", "csv", "parquet"))
-    result = json.loads(run("compare", store, "--json"))
+    result = json.loads(run("compare", store, "--metric", "recall", "--json"))
     assert (result["k"], result["baseline"]) == (5, "top_k")
     assert result["front"][0]["recall"] > result["front"][-1]["recall"]
     assert {"mmr(relevance_weight=1.0)"} <= {row["name"] for row in result["front"]}
     for baseline in ("MMR · λ 1", "mmr(relevance_weight=1.0)"):
-        named = json.loads(run("compare", store, "--baseline", baseline, "--json"))
+        named = json.loads(run("compare", store, "--metric", "recall", "--baseline", baseline, "--json"))
         assert named["baseline"] == "mmr(relevance_weight=1.0)"
 
 
@@ -387,7 +388,7 @@ def test_wins_of_every_setting_against_a_baseline(store):
 
 
 def test_what_a_setting_for_every_query_could_gain(store):
-    command = ("compare", store, "-k", "5", "--y", "comp", "--oracle")
+    command = ("compare", store, "-k", "5", "--metric", "comp", "--y", "comp", "--oracle")
     rows = json.loads(run(*command, "--json"))["oracle"]
     assert [(row["method"], row["settings"]) for row in rows] == [("top_k", 1), ("mmr", 3), ("nnn", 7)]
     output = run(*command)

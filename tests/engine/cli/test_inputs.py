@@ -8,6 +8,7 @@ import pytest
 
 from support.cli import run
 from support.datafiles import beir
+from support.draws import deepen
 
 DOCUMENTS = [
     ("a", "the red apple is sweet", "x"),
@@ -168,6 +169,7 @@ def flags(request, judged, tmp_path):
     return "--corpus", str(folder)
 
 
+@pytest.mark.parametrize("flags", deepen(["parquet", "npy"], ["npy"]), indirect=True)
 def test_own_vectors_decode_sweep_and_tune(flags, tmp_path):
     output = run("decode", *flags, "--query-id", "q1", "-k", "3", "--json")
     (entry,) = json.loads(output)["results"]
@@ -179,10 +181,12 @@ def test_own_vectors_decode_sweep_and_tune(flags, tmp_path):
     assert "MMR" in output and "--split test" in output
 
 
+@pytest.mark.parametrize("flags", deepen(["parquet", "npy"], ["parquet"]), indirect=True)
 def test_a_typed_query_without_encoder_raises_error_with_a_way_on(flags):
     assert "query_vectors.npy beside queries.jsonl" in run("decode", *flags, "--query", "words", fails=True)
 
 
+@pytest.mark.parametrize("flags", deepen(["parquet", "npy"], ["parquet"]), indirect=True)
 def test_queries_without_vectors_raise_error_with_a_way_on(flags, judged):
     (judged[0] / "query_vectors.npy").unlink()
     assert "--query-vectors FILE" in run("sweep", *flags, "--select", "mmr", fails=True)

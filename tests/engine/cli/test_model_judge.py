@@ -60,21 +60,29 @@ def list_flags(files, judge):
         "complete",
         "--model-judged",
         files[judge],
+        "--metric",
+        "recall",
     )
 
 
-def test_sentences_name_the_model_its_queries_and_its_agreement(files, store):
-    output = run("compare", store, *list_flags(files, "Orakel-7b"))
+@pytest.fixture(scope="module")
+def compared(files, store):
+    """What a comparison by both judges prints, and its JSON with the wins."""
+    command = ("compare", store, *list_flags(files, "Orakel-7b"))
+    return run(*command), json.loads(run(*command, "--wins", "--json"))
+
+
+def test_sentences_name_the_model_its_queries_and_its_agreement(files, compared):
+    output = compared[0]
     assert f"judged by Orakel-7b on {files['queries']} queries, corrected by {N_PERSON} of yours." in output
     assert re.search(
         r"Orakel-7b gives your grade to \d\d% of \d+ documents \(κ 0\.\d\d, 0\.\d\d to 0\.\d\d\)\.", output
     )
 
 
-def test_queries_to_judge_next_are_those_that_only_the_model_judged(files, store):
-    output = run("compare", store, *list_flags(files, "Orakel-7b"))
+def test_queries_to_judge_next_are_those_that_only_the_model_judged(files, compared):
+    output, values = compared
     (names,) = re.findall(r"judge these queries next: (.*)\.", output)
-    values = json.loads(run("compare", store, *list_flags(files, "Orakel-7b"), "--json"))
     person = {line.split()[0] for line in Path(files["person"]).read_text().splitlines()}
     assert values["next_queries"][:5] == names.split(", ")
     assert len(values["next_queries"]) == files["queries"] - N_PERSON and not person & set(values["next_queries"])
@@ -105,13 +113,13 @@ def test_tuning_by_both_reports_on_queries_that_neither_chose_on(files, tmp_path
     assert "diverse" in run("tune", *flags, "--metric", "recall", "--model-judged", files["Orakel-7b"], fails=True)
 
 
-def test_json_has_the_judge_and_the_corrected_comparisons(files, store):
-    values = json.loads(run("compare", store, *list_flags(files, "Orakel-7b"), "--wins", "--json"))
+def test_json_has_the_judge_and_the_corrected_comparisons(store, files, compared):
+    values = compared[1]
     judge = values["decision"]["judge"]
     assert (judge["person_queries"], judge["model_queries"]) == (N_PERSON, files["queries"])
     assert judge["agreement"]["kappa"] > 0.5 and 0 < judge["weight"] <= 1
     assert all(row["judge"]["judge"] == "Orakel-7b" for row in values["wins"])
-    alone = json.loads(run("compare", store, "--wins", "--json"))
+    alone = json.loads(run("compare", store, "--metric", "recall", "--wins", "--json"))
     assert all(row["judge"] is None for row in alone["wins"])
     widths = [sum(row["single_high"] - row["single_low"] for row in each["wins"]) for each in (values, alone)]
     assert widths[0] < widths[1]

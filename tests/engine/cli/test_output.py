@@ -4,8 +4,8 @@ import json
 import os
 import pty
 import re
-import subprocess
-import sys
+import threading
+from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner
@@ -13,8 +13,9 @@ from click.testing import CliRunner
 import engine
 from dashboard.serve import main
 from support import hostile
+from support.draws import deepen
+from support.fork_server import fork_python
 from support.paths import ROOT
-from support.processes import environment
 
 ALLOWED = re.compile("\r\x1b\\[2K|\x1b\\[[01]m|\r\n")
 """What commands themselves tell a terminal: to wipe the line of progress, and to write in bold."""
@@ -115,21 +116,39 @@ def test_json_is_exact_however_it_is_escaped(corpus):
     assert {d["id"] for d in result["documents"]} == set(hostile.ids("d"))
 
 
+ON_TERMINAL = """
+import os, sys
+os.environ["TERM"] = "xterm"
+terminal = os.open(sys.argv.pop(1), os.O_RDWR | os.O_NOCTTY)
+for descriptor in range(3):
+    os.dup2(terminal, descriptor)
+from engine.cli import main
+main()
+"""
+"""Gives a command a terminal for its input, its output and its errors."""
+
+
 @pytest.mark.threat("data on a real terminal", "its own lines of progress and bold are all that it obeys")
 def test_terminal_receives_only_allowed_control_sequences(corpus):
     ours, theirs = pty.openpty()
     words = ["decode", "--corpus", str(corpus), "--query-id", hostile.ids("q")[-2], "-k", "50"]
-    command = [sys.executable, "-m", "engine.cli", *words]
-    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, stdin=theirs, env=environment(TERM="xterm"))
+    process = fork_python("-c", ON_TERMINAL, os.ttyname(theirs), *words)
+    heard = []
+
+    def read():
+        # Linux says by an error that the other end is closed.
+        with suppress(OSError):
+            while piece := os.read(ours, 65536):
+                heard.append(piece)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    _, errors = process.communicate()
     os.close(theirs)
-    heard = b""
-    try:
-        while piece := os.read(ours, 65536):
-            heard += piece
-    except OSError:  # how Linux says that the other end is closed
-        pass
-    assert process.wait() == 0
-    text = heard.decode()
+    reader.join()
+    os.close(ours)
+    assert process.wait() == 0, errors
+    text = b"".join(heard).decode()
     assert (
         "\x1b[1m" in text and "\\x1b[2Jwiped" in text and hostile.find_control_characters(ALLOWED.sub("", text)) == []
     )
@@ -150,6 +169,8 @@ WRITERS = (
     "train dense --data CORPUS --divide dev --epochs 1 --out FILE",
 )
 """A command for every kind of file that is written where an option says."""
+ALIKE_WRITERS = [WRITERS[2], WRITERS[3], WRITERS[6]]
+"""Those that differ from another one by the kind of a table or a log."""
 
 
 def writing(command, file, corpus, work):
@@ -160,7 +181,7 @@ def writing(command, file, corpus, work):
 
 
 @pytest.mark.threat("a place to write that is none", "a sentence, no traceback, and nothing of it is changed")
-@pytest.mark.parametrize("command", WRITERS)
+@pytest.mark.parametrize("command", deepen(WRITERS, ALIKE_WRITERS))
 def test_unwritable_path_is_named_in_the_error(command, corpus, work, tmp_path):
     inside = tmp_path / "file"
     inside.write_text("here")
@@ -176,7 +197,10 @@ def test_unwritable_path_is_named_in_the_error(command, corpus, work, tmp_path):
     assert "/proc" in output_of(*words, fails=True)
 
 
-@pytest.mark.parametrize("command", [one for one in WRITERS if not one.startswith(("orag simulate", "pass", "train"))])
+@pytest.mark.parametrize(
+    "command",
+    deepen([one for one in WRITERS if not one.startswith(("orag simulate", "pass", "train"))], ALIKE_WRITERS[:2]),
+)
 def test_a_file_is_written_whole_or_stays_as_it_was(command, corpus, work, tmp_path, monkeypatch):
     words, name = writing(command, tmp_path / "own", corpus, work)
     file = tmp_path / os.path.basename(name)

@@ -1,10 +1,12 @@
 """The command `record`: lists of a real service are identified; what cannot be recorded leaves no file."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 import engine
+from engine.data.beir import write_beir
 from engine.integrations.server import Service
 from support.cli import run
 from support.endpoints import serve
@@ -23,14 +25,18 @@ def folder(tmp_path):
 
 
 def test_a_service_is_recorded_and_its_decoder_is_found(demo, tmp_path):
-    space = demo[1]
+    dataset, space = demo
+    queries = dataset.judged("test").sample(40)
+    grades = {query: dataset.qrels["test"].grades[query] for query in queries.ids}
+    few = replace(dataset, queries=queries, qrels={"test": engine.Qrels(grades)})
+    corpus = ("--corpus", str(write_beir(few, tmp_path / "few")))
     service = Service(engine.Decoder(engine.make("mmr", relevance_weight=0.3), depth=20), space, k=5)
     out = tmp_path / "run.json"
     with serve(service.answer) as (url, requests):
-        text = run("record", "--url", url, "--split", "test", "-k", "5", "--out", str(out))
-    assert "asking 127.0.0.1 158 queries" in text and "158 lists with 790 documents" in text
-    assert len(requests) == 158 and len(json.loads(out.read_text())) == 158
-    found = json.loads(run("identify", "--run", str(out), "--select", "mmr", "--select", "top_k", "--json"))
+        text = run("record", *corpus, "--url", url, "--split", "test", "-k", "5", "--out", str(out))
+    assert "asking 127.0.0.1 40 queries" in text and "40 lists with 200 documents" in text
+    assert len(requests) == 40 and len(json.loads(out.read_text())) == 40
+    found = json.loads(run("identify", *corpus, "--run", str(out), "--select", "mmr", "--select", "top_k", "--json"))
     assert found["sure"] and found["best"]["label"] == "MMR on dense vectors"
     assert found["best"]["interval"][0] <= 0.3 <= found["best"]["interval"][1]
 

@@ -66,8 +66,9 @@ def test_ann_without_faiss_names_the_extra(monkeypatch):
     assert "pip install 'frontier-retrieval[ann]'" in run("ann", fails=True)
 
 
-def test_recall_in_a_budget_by_the_length_of_what_is_relevant(store, demo, tmp_path):
+def test_recall_in_a_budget_by_the_length_of_what_is_relevant(store, demo):
     command = ("compare", store, "-k", "5", "--y", "budget_recall", "--by", "length", "--corpus", "numpy-api")
+    command += ("--metric", "budget_recall")
     output = run(*command)
     assert f"Recall in 400 words@5 by {QUERY_COUNT_TITLES['length']}, each method's best setting" in output
     result = json.loads(run(*command, "--json"))["by"]
@@ -84,6 +85,10 @@ def test_recall_in_a_budget_by_the_length_of_what_is_relevant(store, demo, tmp_p
     best = {option.label for option in list_best_options(estimates.decide(KEPT_SHARE.default))}
     assert {row["label"] for row in result["groups"]} == {result["baseline"], *best}, "Trade-off shows the same"
     assert all(row["mean"] == 0 for row in result["differences"] if row["label"] == result["baseline"])
+
+
+@pytest.mark.deep
+def test_report_has_recall_by_the_length_of_what_is_relevant(store, tmp_path):
     file = tmp_path / "report.html"
     run("report", store, "--by", "length", "--corpus", "numpy-api", "--out", str(file))
     assert f"Recall@5 by {QUERY_COUNT_TITLES['length']}" in file.read_text(encoding="utf-8")

@@ -17,11 +17,7 @@ NOTE = "note: nothing new is kept in "
 def days_work(tmp_path_factory):
     """A corpus, a home in which all was done once, and what came of it."""
     folder = tmp_path_factory.mktemp("written")
-    umask = os.umask(0o022)
-    try:
-        results, output = run_steps_in(folder / "home", write_corpus(folder))
-    finally:
-        os.umask(umask)
+    results, output = run_steps_in(folder / "home", write_corpus(folder))
     assert not output and results["unkept"] is None
     assert not [name for name, result in results.items() if str(result).startswith("refused")], results
     return folder, results

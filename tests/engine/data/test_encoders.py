@@ -19,6 +19,7 @@ from engine.data.readers import load_dataset
 from engine.errors import Cancelled, DataError, FrontierError
 from engine.paths import storage_warning
 from engine.values import Corpus, Dataset, Queries, TextSource
+from support.draws import deepen
 from support.encoders import TEXTS, entries, load_encoder, python, sentences
 from support.paths import ROOT
 from support.patience import until
@@ -195,7 +196,9 @@ def test_long_texts_make_small_chunks_and_batches():
     assert list(encoders._split_batches(["a", "word " * 9, "word"], 2, "cpu")) == [[1, 2], [0]]
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "swapped", "a folder"])
+@pytest.mark.parametrize(
+    "damage", deepen(["truncated", "flipped", "empty", "swapped", "a folder"], ["truncated", "empty"])
+)
 def test_a_damaged_chunk_is_embedded_again(damage, batches, monkeypatch):
     monkeypatch.setattr(encoders, "_MAX_CHUNK_TEXTS", 20)
     first = embed(TEXTS)

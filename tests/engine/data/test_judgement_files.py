@@ -214,7 +214,7 @@ def test_tables_of_one_name_are_named_with_the_one_that_is_read(tmp_path):
     assert "1 file is not read: corpus.jsonl is read in its place (first: 'corpus.parquet')" in notices
 
 
-@pytest.mark.parametrize("inner", [".", "data"])
+@pytest.mark.parametrize("inner", deepen([".", "data"], ["."]))
 def test_judgements_and_queries_beside_parquet_files_are_no_documents(tmp_path, inner):
     (tmp_path / inner).mkdir(exist_ok=True)
     texts = {"id": ["d0", "d1"], "text": ["a", "b"]}

@@ -11,6 +11,7 @@ import torch
 
 import engine
 from engine import DataError, load_dataset
+from support.draws import deep
 
 N_DOCUMENTS, N_QUERIES, DIMENSION = 40, 6, 1536
 IDS = [f"d{row}" for row in range(N_DOCUMENTS)]
@@ -199,8 +200,8 @@ def test_lengths_other_than_one_are_said_and_scaled_on_request(folder):
     "make",
     [
         lambda rows: pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), DIMENSION),
-        lambda rows: pa.array(rows.tolist(), pa.large_list(pa.float64())),
-        pa.FixedShapeTensorArray.from_numpy_ndarray,
+        pytest.param(lambda rows: pa.array(rows.tolist(), pa.large_list(pa.float64())), marks=deep),
+        pytest.param(pa.FixedShapeTensorArray.from_numpy_ndarray, marks=deep),
     ],
 )
 def test_lists_of_parquet_of_any_kind_are_read(tmp_path, make):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from engine.data.readers import load_dataset
 from engine.data.tables import Columns
 from engine.errors import Cancelled, DataError
 from support.datafiles import TEXT, beir, join_notices, triples, write_file
+from support.draws import deepen
 from support.field_files import FIELD_FILES, VECTORS
 from support.judged_sets import DATA, SETS, needs_data
 
@@ -378,9 +380,15 @@ def _number(pattern, text):
     return int(re.search(pattern, text)[1])
 
 
+@cache
+def load_set(name):
+    """Load a judged set once for all tests that only look at it."""
+    return load_dataset(DATA / name)
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_counts_are_those_of_the_readme(name):
-    text, dataset = _readme(name), load_dataset(DATA / name)
+    text, dataset = _readme(name), load_set(name)
     assert len(dataset.corpus) == _number(r"\|corpus\| = (\d+)", text)
     assert dataset.corpus.name == name
     # Where only some splits of the source were taken, the README's head gives the queries that are left.
@@ -394,7 +402,7 @@ def test_counts_are_those_of_the_readme(name):
 
 @pytest.mark.parametrize("name", SETS)
 def test_judgements_name_what_exists_and_every_text_is_text(name):
-    dataset = load_dataset(DATA / name)
+    dataset = load_set(name)
     copies = len(dataset.corpus) - len(set(zip(dataset.corpus.titles, dataset.corpus.texts, strict=True)))
     assert [notice.count for notice in dataset.notices] == [copies] * (copies > 0), "nothing else is amiss"
     assert not any('"metadata"' in text for text in (*dataset.corpus.passages, *dataset.queries.texts))
@@ -424,7 +432,15 @@ def test_aspects_cover_the_judged_documents():
             assert frozenset().union(*dataset.aspects[query].values()) == qrels.relevant(query)
 
 
-@pytest.mark.parametrize("case", FIELD_FILES, ids=lambda case: case.name)
+DEEP_FIELD_FILES = ("Parquet with emb, vectors=emb", "Parquet with ids as floats", "Parquet of ids and vectors alone")
+"""Names of files whose content other tests read, each by processes of its own."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    deepen(FIELD_FILES, [case for case in FIELD_FILES if case.name in DEEP_FIELD_FILES]),
+    ids=lambda case: case.name,
+)
 def test_files_of_other_tools_are_read_or_refused_with_a_way_on(tmp_path, case):
     if ".xlsx" in case.name:
         pytest.importorskip("openpyxl")

@@ -371,7 +371,7 @@ def test_bound_is_one_for_all_budgets_and_a_setting_is_sure_just_up_to_it():
         assert below >= SURE_CHANCE > above
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", deepen(range(6), range(2, 6)))
 def test_no_setting_is_surer_because_other_decoders_are_compared_too(seed):
     """Each decoder by itself, then beside one whose settings never change much, which makes all look steadier."""
     rng = np.random.default_rng(seed)
@@ -432,7 +432,7 @@ def test_choices_of_any_budget_equal_decide_and_brute_force():
     estimates, seen = estimate_options(points), set()
     labels = [point.label for point in points[1:]]
     assert [estimates.position_of[label] for label in labels] == list(range(11))
-    for keep in np.linspace(0.8, 1.05, 26):
+    for keep in np.linspace(0.8, 1.05, 11):
         decision = decide(points, keep=keep)
         expected = []
         for threshold in (SURE_CHANCE, BET_CHANCE):
@@ -690,7 +690,7 @@ LEVEL_CASES = [(*level, metric) for metric in JUDGED_METRICS for level in LEVELS
 
 @pytest.mark.parametrize(
     ("grades", "next_level", "metric"),
-    deepen(LEVEL_CASES, [case for row, case in enumerate(LEVEL_CASES) if row % 3 != row // 3 % 3]),
+    deepen(LEVEL_CASES, [case for row, case in enumerate(LEVEL_CASES) if row // 3 % 2 or row % 3 != row // 3 % 3]),
 )
 def test_decision_at_next_level_is_that_of_judgements_with_that_level(tmp_path, grades, next_level, metric):
     decoders, space, queries, qrels = make_graded(grades)
@@ -699,7 +699,9 @@ def test_decision_at_next_level_is_that_of_judgements_with_that_level(tmp_path, 
         leveled = replace(qrels, relevant_from=level)
         arguments = {"qrels": leveled, "k": 5, "metrics": (metric, "ilad")}
         points = list(engine.sweep(decoders, space, queries, **arguments, store=tmp_path / "cells.db"))
-        Store(tmp_path / f"{level}.db").put_curve(engine.exact_frontier("dpp", space, queries, **arguments))
+        Store(tmp_path / f"{level}.db").put_curve(
+            engine.exact_frontier("dpp", space, queries, **arguments, resamples=100)
+        )
         points += Store(tmp_path / f"{level}.db").read_curves()
         decisions.append(estimate_options(points, metric=metric, k=5).decide(0.8))
     decision, expected = decisions
@@ -773,7 +775,7 @@ def test_no_share_without_recall_and_no_decision_on_one_query():
 def test_curves_are_solved_for_their_parameter(tmp_path):
     data = engine.load_dataset("numpy-api")
     space = Space(data.corpus, engine.embed(data.corpus))
-    queries, qrels = engine.embed(data.judged("dev").sample(60)), data.qrels["dev"]
+    queries, qrels = engine.embed(data.judged("dev").sample(40)), data.qrels["dev"]
     arguments = {"k": 10, "metrics": ("recall", "ilad")}
     (base,) = engine.sweep([engine.Decoder(engine.make("top_k"))], space, queries, qrels, **arguments)
     curve = engine.exact_frontier("mmr", space, queries, qrels, resamples=100, **arguments)

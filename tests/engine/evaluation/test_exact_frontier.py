@@ -14,7 +14,7 @@ from engine.evaluation.exact_frontier import compute_exact_frontiers, list_path_
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import sweep
 from engine.stages import Selector, methods
-from support.draws import every_other
+from support.draws import deep, every_other
 from support.instances import clustered_rows, duplicated_rows, few_or_all, random_rows, unit
 from support.rankings import queries_of, space_of
 from support.source_oracles import draw_sources, make_sourced_space
@@ -71,7 +71,7 @@ def test_means_are_those_of_decoding_at_any_value(name, seeds):
         for curve, k in zip(curves, (1, 4, 9), strict=True):
             assert curve.k == k and curve.left_out == 2 and curve.interval == (0, 1) and curve.method == name
             assert (np.diff(curve.breakpoints) > 0).all() and set(curve.means) == set(METRICS)
-            values = np.random.default_rng(seed).random(25)
+            values = np.random.default_rng(seed).random(8)
             gaps = np.abs(values[:, None] - curve.breakpoints).min(1, initial=1) > 2e-6
             for value in values[gaps]:
                 assert curve.at(value) == pytest.approx(at(case, name, value, k), abs=1e-12, nan_ok=True)
@@ -84,8 +84,8 @@ def test_means_are_those_of_decoding_at_any_value(name, seeds):
 
 @pytest.mark.parametrize(
     ("name", "params"),
-    [("mmr", {}), ("mmr", {"window": 2}), ("dpp", {}), ("ssd", {"window": 3}), ("threshold", {}),
-     ("threshold", {"fill": "fill"})],
+    [("mmr", {}), ("mmr", {"window": 2}), ("dpp", {}), ("ssd", {"window": 3}),
+     pytest.param("threshold", {}, marks=deep), ("threshold", {"fill": "fill"})],
 )  # fmt: skip
 @few_or_all(range(1), range(12))
 def test_limited_means_are_those_of_decoding_at_any_value(name, params, seeds, tmp_path):
@@ -96,7 +96,7 @@ def test_limited_means_are_those_of_decoding_at_any_value(name, params, seeds, t
         metrics, k = ("recall", "ndcg", "ilad", "unique_sources"), int(rng.integers(2, 9))
         options = {**params, **limits, "store": tmp_path / f"{seed}.db"}
         curve = engine.exact_frontier(name, sourced, queries, qrels, k, metrics, **options)
-        values = rng.random(12)
+        values = rng.random(6)
         for value in values[np.abs(values[:, None] - curve.breakpoints).min(1, initial=1) > 2e-6].tolist():
             ranking = engine.decode(curve.make_decoder(value), sourced, queries, k)
             direct = engine.measure(ranking, sourced, queries, qrels, k, metrics, source="source", without_self=True)
@@ -254,7 +254,7 @@ def test_ends_are_tried_with_every_selector_that_has_a_path():
 
 
 @few_or_all(range(2), range(8), quick=1)
-@pytest.mark.parametrize(("family", "name", "params"), every_other(FAMILIES, PATHS))
+@pytest.mark.parametrize(("family", "name", "params"), every_other(FAMILIES, PATHS, step=4))
 def test_ends_of_a_curve_equal_the_cells_of_a_sweep(name, params, family, seeds):
     for seed in seeds:
         case = instance(family, seed)

@@ -8,6 +8,7 @@ from scipy.stats import skew
 from scipy.stats import t as student
 
 from engine.evaluation.loss_model import PRIOR_QUERIES, estimate_losses, find_unseen_share
+from support.draws import every_other
 
 N_QUERIES, N_SETTINGS = 40, 12
 NONE = np.zeros(N_SETTINGS)
@@ -109,8 +110,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("n_queries", [20, 40, 60, 100, 150, 300])
-@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize(("kind", "n_queries"), every_other(CHANGES, [20, 40, 60, 100, 150, 300]))
 def test_rare_large_losses_make_no_setting_falsely_sure(kind, n_queries):
     """5.1% of the baseline's metric is lost. Student's bound called up to 36% of such samples sure to keep 95%."""
     rng = np.random.default_rng(n_queries)

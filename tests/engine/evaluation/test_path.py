@@ -11,7 +11,7 @@ from engine.solvers.elastic_net.path import regularization_path
 from engine.solvers.greedy import lambda_path
 from engine.stages import Selector, methods
 from support.draws import deepen, seeds_of
-from support.elastic_oracles import NASTY, nasty, scores, sharp, violations, weights_of
+from support.elastic_oracles import NASTY, QUIET_FAMILIES, nasty, scores, sharp, violations, weights_of
 from support.instances import FAMILIES, few_or_all, problem
 
 PATHS = {
@@ -79,14 +79,18 @@ def count_line_reads(name, path, rows, query, values, **params):
 def test_path_agrees_with_selector_at_every_weight(name, family, seeds):
     for seed in seeds:
         rng = np.random.default_rng(seed)
-        for k, n, dtype in ((1, 30, np.float32), (4, 3, np.float32), (7, 60, np.float64), (20, 50, np.float32)):
+        for k, n, depth, dtype in (
+            (1, 30, 25, np.float32),
+            (4, 3, 25, np.float32),
+            (7, 60, 25, np.float64),
+            (20, 50, None, np.float32),
+        ):
             rows, queries = instance(family, seed, n=n, d=8, batch=1, dtype=dtype)
             for params in PATHS[name]:
-                for depth in (None, 25):
-                    (path,) = engine.path(name, rows, queries, k, depth=depth, **params)
-                    assert (np.diff(path.breakpoints) > 0).all() and len(path) == len(path.breakpoints) + 1
-                    limit = 3 if len(seeds) == 1 else None
-                    count_line_reads(name, path, rows, queries[0], sample_values(path, rng, 10, limit), **params)
+                (path,) = engine.path(name, rows, queries, k, depth=depth, **params)
+                assert (np.diff(path.breakpoints) > 0).all() and len(path) == len(path.breakpoints) + 1
+                limit = 3 if len(seeds) == 1 else None
+                count_line_reads(name, path, rows, queries[0], sample_values(path, rng, 10, limit), **params)
 
 
 @pytest.mark.exhaustive
@@ -134,7 +138,7 @@ def test_large_corpora_hold_the_rows_of_their_picks(name, monkeypatch):
                 assert (full_path.lines.gains == held_path.lines.gains).all()
 
 
-@each_family
+@pytest.mark.parametrize("family", deepen(EVERY, ["random", "degenerate", "flat"]))
 @each_method
 def test_path_in_many_calls_is_the_path_in_one(name, family, monkeypatch):
     """A call ends after some nodes, so that it can be stopped; the next goes on where a piece ends."""
@@ -173,7 +177,7 @@ def test_path_of_an_interval_is_part_of_the_full_path(name):
 
 def test_path_agrees_with_selector_on_thousands_of_rows():
     rng = np.random.default_rng(4)
-    rows, queries = problem("clustered", 4, n=3000, d=16, batch=1)
+    rows, queries = problem("clustered", 4, n=2100, d=16, batch=1)
     for name, (params, *_) in PATHS.items():
         (path,) = engine.path(name, rows, queries, interval=(0.3, 0.9), **params)
         count_line_reads(name, path, rows, queries[0], sample_values(path, rng, 5, 3), **params)
@@ -211,11 +215,11 @@ def test_nnn_has_a_path_over_l1(seeds):
     for seed in seeds:
         rng = np.random.default_rng(seed)
         for family in ("random", "clustered"):
-            rows, queries = problem(family, seed, n=70, d=12, batch=2)
+            rows, queries = problem(family, seed, n=70, d=12, batch=1)
             for l2, interval, depth in ((0.1, (0, 1), None), (0.5, (0.05, 0.4), 30), (0.1, (0.3, 3), None)):
                 paths = engine.path("nnn", rows, queries, 6, interval, depth, l2=l2)
                 for query, path in zip(queries, paths, strict=True):
-                    assert count_line_reads("nnn", path, rows, query, sample_values(path, rng, 20, 4), l2=l2) >= 20
+                    assert count_line_reads("nnn", path, rows, query, sample_values(path, rng, 10, 4), l2=l2) >= 10
 
 
 def test_path_selectors_are_those_with_the_hook():
@@ -279,7 +283,7 @@ def test_another_scorers_numbers_have_paths_too():
 
 RIDGES = (0.0, 1e-4, 0.01, 0.1, 1.0)
 KINDS = (np.float32, np.float64)
-each_nasty = pytest.mark.parametrize("family", NASTY)
+each_nasty = pytest.mark.parametrize("family", deepen(NASTY, QUIET_FAMILIES))
 
 
 def build_candidates(rows, query, keep_gram=False):
@@ -323,7 +327,7 @@ def between_kinks(path, rows):
             yield float(high + share * (low - high)), well
 
 
-@seeds_of((0, 5), range(7))
+@seeds_of((5,), range(7))
 @each_nasty
 def test_weights_are_optimal_at_and_between_kinks(family, seeds):
     count = good = 0
@@ -344,7 +348,7 @@ def test_weights_are_optimal_at_and_between_kinks(family, seeds):
     assert good > 60 * len(seeds)
 
 
-@seeds_of(range(2), range(6))
+@seeds_of(range(1), range(6))
 @each_nasty
 def test_path_weights_equal_select_weights(family, seeds):
     compared = 0

@@ -16,7 +16,7 @@ from support.feedback import gradient, queries_near, random_space, space_of
 from support.instances import unit
 
 P = np.array([0.3, 0.2, 0.15, 0.12, 0.1, 0.06, 0.04, 0.03])
-ROUNDS = 20_000
+ROUNDS = 8_000
 
 
 @pytest.fixture(scope="module")

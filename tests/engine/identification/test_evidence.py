@@ -9,10 +9,11 @@ from engine.identification.families import DecoderFamily
 from engine.identification.novelty import COSINE, DISTANCE, INNER_PRODUCT
 from engine.identification.peaks import explain_picks
 from engine.identification.pools import RunLists
+from support.draws import deepen
 from support.selector_oracles import score_dpp, score_mmr, score_ssd
 
 N_DOCUMENTS, N_QUERIES, K = 40, 4, 4
-WEIGHTS = (0.0, 0.1, 0.42, 0.7, 1.0)
+WEIGHTS = (0.0, 0.42, 1.0)
 DEPTHS = (4, 15, 39)
 WORDS = ["red", "green", "blue", "wide", "flat", "old"]
 
@@ -152,7 +153,7 @@ def list_families(kind):
     ]
 
 
-@pytest.mark.parametrize("kind", ["random", "clusters", "duplicates", "plane", "lengths"])
+@pytest.mark.parametrize("kind", deepen(["random", "clusters", "duplicates", "plane", "lengths"], ["random", "plane"]))
 def test_intervals_explain_the_picks_that_lead_by_brute_force(kind):
     rng = np.random.default_rng(7)
     space, queries = make_space(kind, rng)
@@ -180,7 +181,7 @@ def test_intervals_explain_the_picks_that_lead_by_brute_force(kind):
                             # Ties count as explained.
                             assert explained[index, rank], case
                             n_explained += 1
-    assert n_explained > 100 and n_unexplained > 100
+    assert n_explained > 60 and n_unexplained > 60
     assert torch.equal(batch.vectors, query_batch(space, queries).vectors)
 
 

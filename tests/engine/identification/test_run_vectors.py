@@ -130,7 +130,7 @@ def test_vectors_count_as_at_hand_with_all_documents_and_the_queries_of_a_split(
     assert find_cached_vectors(embed_both(texts, tiny)[0], [queries])[0].encoder.name == "bundled"
 
 
-@pytest.mark.parametrize("decoders", [DECODERS, None])
+@pytest.mark.parametrize("decoders", [DECODERS, pytest.param(None, marks=pytest.mark.deep)])
 def test_vectors_that_give_the_same_lists_count_as_one(decoders):
     space, queries = make_world()
     run = name_lists(space, queries, list_langchain(space, queries, 0.5, 20))

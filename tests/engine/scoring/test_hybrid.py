@@ -67,7 +67,7 @@ def mixed(dense, sparse, rows, weight, combination, how, constant):
     "combination,how", [("linear", "min-max"), ("linear", "z-score"), ("linear", "none"), ("rrf", "none")]
 )
 def test_every_score_is_that_of_the_formula(combination, how):
-    for seed in range(3):
+    for seed in range(2):
         space, batch = setting(seed)
         # The twins of a row tie exactly in one sum over the row, not in a matrix product.
         dense = (space.vectors.unsqueeze(0) * batch.vectors.unsqueeze(1)).sum(2)

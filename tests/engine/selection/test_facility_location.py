@@ -171,8 +171,8 @@ def test_one_document_is_the_most_relevant():
 
 
 def test_crowds_of_duplicates_come_lowest_row_first():
-    rows, queries, _ = crowd(7, 1500, 24, batch=2)
-    for weight, size in ((0.0, 1000), (0.3, 1000), (0.8, None), (1.0, 700)):
+    rows, queries, _ = crowd(7, 700, 24, batch=2)
+    for weight, size in ((0.0, 500), (0.3, 500), (0.8, None), (1.0, 300)):
         check_all(rows, queries, 12, weight, size)
     # Once every kind is chosen nothing is left to gain but relevance, and at weight 0 nothing at all.
     answer = solve(rows, queries, 12, 0.0, None)

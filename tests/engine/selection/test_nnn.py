@@ -11,14 +11,14 @@ import torch
 import engine
 from engine.matrix import Matrix
 from support import elastic_oracles as oracles
-from support.draws import seeds_of
+from support.draws import deepen, seeds_of
 from support.instances import few_or_all, near_ties, random_rows, unit
 from support.judged_sets import DATA, SETS
 from support.nnn_fuzz import FAULTS, case, judge_answers
 from support.selector_oracles import make_foreign_candidates
 from support.stage_laws import picks
 
-each_family = pytest.mark.parametrize("family", oracles.NASTY)
+each_family = pytest.mark.parametrize("family", deepen(oracles.NASTY, oracles.QUIET_FAMILIES))
 KINDS = (np.float32, np.float64)
 
 
@@ -59,7 +59,7 @@ def test_warming_runs_both_routes(monkeypatch):
     assert set(taken) == {"_solve_with_gram", "_solve_with_rows"}
 
 
-@seeds_of(range(2), range(5))
+@seeds_of((0,), range(5))
 @each_family
 def test_from_the_best_score_on_nothing_gets_a_weight_and_fill_is_top_k(family, seeds):
     for rows, queries in instances(family, seeds):
@@ -113,7 +113,7 @@ def test_zero_rows_get_no_weight():
 @pytest.mark.parametrize("family", ["random", "clustered", "cone", "twins", "lattice"])
 def test_no_penalty_is_the_limit_of_small_ones(family):
     """λ₁ = λ₂ = 0: of all weights that fit best, those with the least sum; and it says so."""
-    for rows, queries in instances(family, range(14)):
+    for rows, queries in instances(family, range(5)):
         best = np.maximum(oracles.scores(rows, queries).max(1), 0)
         answer = ask(rows, queries, l1=0, l2=0)
         full = oracles.weights_of(answer, len(rows))
@@ -135,7 +135,7 @@ def test_without_ridge_the_lowest_of_duplicates_stands_for_all(many, monkeypatch
     monkeypatch.setattr("engine.solvers.elastic_net.solve.GRAM_ROWS", many)
     monkeypatch.setattr("engine.solvers.elastic_net.solve.MIN_START_ROWS", 4)
     seen = 0
-    for seed in range(30):
+    for seed in range(10):
         rows, queries = oracles.nasty("twins", seed, n=20 + 7 * seed, dtype=KINDS[seed % 2])
         for pool in (None, len(rows) // 2):
             for l1 in (0.3, 0.05, 0.01, 0.001):
@@ -147,7 +147,7 @@ def test_without_ridge_the_lowest_of_duplicates_stands_for_all(many, monkeypatch
                     assert [min(twins) for twins in alike.values()] == chosen
                     assert tied == {i: twins[1:] for i, twins in alike.items() if len(twins) > 1}
                     seen += len(tied)
-    assert seen > 500
+    assert seen > 100
 
 
 def test_with_ridge_duplicates_share_the_weight_the_lower_row_first():
@@ -165,7 +165,7 @@ def test_with_ridge_duplicates_share_the_weight_the_lower_row_first():
                 assert float(weights.max() - weights.min()) <= 1e-10 * float(weights.max())
 
 
-@few_or_all(range(150), range(4000), quick=50)
+@few_or_all(range(150), range(4000), quick=25)
 def test_no_certificate_is_false(seeds):
     """Against an oracle of hundreds of digits, at λ₂ from 1e-300 to 1; tests/bench/fuzz_nnn.py asks 50,000."""
     false, problems, bounded = [], 0, 0
@@ -204,7 +204,7 @@ def test_copies_of_a_row_stand_in_row_order_alone_and_in_a_batch(l2, many, monke
     monkeypatch.setattr("engine.solvers.elastic_net.solve.GRAM_ROWS", many)
     monkeypatch.setattr("engine.solvers.elastic_net.solve.MIN_START_ROWS", 4)
     seen = 0
-    for seed in range(12):
+    for seed in range(4):
         rows, queries = oracles.nasty("twins", seed, n=60, d=16, dtype=KINDS[seed % 2])
         together = ask(rows, queries, l1=0.05, l2=l2)
         for b, query in enumerate(queries):
@@ -214,7 +214,7 @@ def test_copies_of_a_row_stand_in_row_order_alone_and_in_a_batch(l2, many, monke
                 alike = np.flatnonzero((rows == rows[i]).all(1)).tolist()
                 assert [j for j in held(together, b) if j in alike] == alike and len(set(weights[alike])) == 1
                 seen += len(alike) > 1
-    assert seen > 50
+    assert seen > 15
 
 
 def test_documents_that_share_nothing_with_the_query_are_proven_to_have_no_weight():
@@ -248,7 +248,7 @@ def test_one_row_has_a_closed_form():
 
 @each_family
 def test_relative_is_a_share_of_the_best_score(family):
-    for rows, queries in instances(family, range(6)):
+    for rows, queries in instances(family, range(2)):
         best = np.maximum(oracles.scores(rows, queries).max(1), 0)
         for share in (0.05, 0.5, 1.0, 1.3):
             answer = ask(rows, queries, l1=share, l2=0.1, scale="relative")
@@ -260,7 +260,7 @@ def test_relative_is_a_share_of_the_best_score(family):
                 assert (answer.info[b]["support"] == 0) == (share >= 1 or best[b] <= 0)
 
 
-@seeds_of(range(2), range(5))
+@seeds_of((2,), range(5))
 @each_family
 def test_support_is_how_many_get_a_weight(family, seeds):
     """Exactly ceil(l1) documents, at some λ₁; where no λ₁ does, it says so and is right."""
@@ -301,7 +301,7 @@ def test_a_support_of_none_is_empty():
 @each_family
 def test_fill_appends_what_would_add_most(family):
     """Strict's rows first; then the others by u·(v − Uᵀw) − λ₁, at most 0 and falling, the lower of equals first."""
-    for rows, queries in instances(family, range(8)):
+    for rows, queries in instances(family, range(3)):
         for params in ({"l1": 0.05, "l2": 0.1}, {"l1": 0.2, "l2": 0.0}, {"l1": 0.1, "l2": 1.0}):
             strict, fill = ask(rows, queries, fill="strict", **params), ask(rows, queries, fill="fill", **params)
             full = oracles.weights_of(strict, len(rows))
@@ -328,7 +328,7 @@ def test_fill_takes_yes_and_no():
 @each_family
 def test_fista_is_equation_5(family):
     """Its residual is stated beside it, and ever more steps lead to the minimiser."""
-    for rows, queries in instances(family, range(6)):
+    for rows, queries in instances(family, range(2)):
         for (l1, l2), steps in product(((0.05, 0.1), (0.01, 0.0), (0.0, 0.01)), (1, 5, 50)):
             answer = ask(rows, queries, l1=l1, l2=l2, solver="fista", iterations=steps)
             full = oracles.weights_of(answer, len(rows))
@@ -343,7 +343,7 @@ def test_fista_is_equation_5(family):
 
 
 def test_fista_reaches_the_minimiser():
-    for family in ("random", "cone", "twins", "hollow"):
+    for family in ("cone", "twins"):
         rows, queries = oracles.nasty(family, 2, n=40, d=10)
         grid = [{"l1": 0.02, "l2": 0.1, "solver": "fista", "iterations": t} for t in (5, 50, 5000)]
         exact, *others = engine.select_grid("nnn", rows, queries, k=40, grid=[{"l1": 0.02, "l2": 0.1}, *grid])
@@ -388,6 +388,7 @@ def test_info_is_plain_and_complete():
             assert named | {"messages", "solver", "candidates"} <= info.keys()
 
 
+@pytest.mark.deep
 @pytest.mark.skipif("toolbank-numpy" not in SETS, reason="toolbank-numpy is not on this machine")
 def test_on_sentence_embeddings(monkeypatch):
     """The openings of a real corpus's documents and some of its queries, by every route."""

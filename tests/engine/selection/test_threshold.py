@@ -14,7 +14,7 @@ THRESHOLDS = (0.0, 0.2, 0.5, 0.8, 0.95, 1.0)
 FILLS = ("strict", "fill")
 
 
-@few_or_all(range(12), range(500), quick=6)
+@few_or_all(range(12), range(500), quick=3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_threshold_equals_the_oracle(family, seeds):
     for seed in seeds:

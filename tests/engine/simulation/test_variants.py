@@ -12,6 +12,7 @@ from engine.drift.measures import answers
 from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan, forecast, simulate
 from engine.simulation.variants import Deployment, select_documents
+from support.draws import deepen, every_other
 from support.planted import make_deployment
 
 QUIET = Plan(checkpoints=4, regret="none")
@@ -24,8 +25,7 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("reranker", ["cosine", "judgements", "dense"])
+@pytest.mark.parametrize(("rule", "reranker"), every_other(RULES, ["cosine", "judgements", "dense"]))
 def test_draws_and_steps_with_a_reranker_are_those_a_session_would_make(rule, reranker):
     space, queries, qrels = make_deployment(n=15, queries_per_document=4, n_relevant=2)
     found = simulate(space, queries, qrels, plan=QUIET, reranker=reranker, candidates=4, seed=2, **RULES[rule])
@@ -79,8 +79,7 @@ def test_all_documents_at_round_0_is_the_static_run_bit_by_bit(rule):
     assert plain.list_settings() == static.list_settings(), "a stopped one goes on as the other"
 
 
-@pytest.mark.parametrize("reranker", [None, "judgements"])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("rule", "reranker"), every_other(RULES, [None, "judgements"]))
 def test_what_has_not_come_is_neither_drawn_nor_moved_nor_found(rule, reranker):
     space, queries, qrels = make_deployment(n=30, queries_per_document=5)
     start = space.vectors.double().numpy()
@@ -139,7 +138,7 @@ def test_a_simulation_with_arrivals_is_a_session_in_which_documents_came(rule, n
         assert np.array_equal(found.session().exact, found.final) and found.session().digest == session.digest
 
 
-@pytest.mark.parametrize("rule", ["default", "batched", "paper"])
+@pytest.mark.parametrize("rule", deepen(["default", "batched", "paper"], ["default"]))
 def test_a_stopped_variant_goes_on_as_if_it_had_not_been(tmp_path, rule):
     data, file = make_deployment(n=20, queries_per_document=8), tmp_path / "run.npz"
     how = {

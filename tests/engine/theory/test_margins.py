@@ -299,6 +299,7 @@ def cranfield():
     return engine.load_dataset(str(DATA / "cranfield"))
 
 
+@pytest.mark.deep
 @needs_data
 def test_theorem_1_on_real_passages(cranfield):
     got = engine.segments(cranfield.corpus, cranfield.judged("test").sample(60), rivals=5)

@@ -11,6 +11,7 @@ from engine.training.dataset import TrainingBatch
 from engine.training.implicit import WeightGraph, implicit_weights, supports, weight_graph
 from engine.training.losses import extend_weights, info_nce, set_margin
 from engine.training.recipes.nnn import unroll_fista
+from support.draws import deepen
 from support.elastic_oracles import minimiser, paper_fista, violations
 from support.instances import clustered_rows, random_rows, unit
 
@@ -51,7 +52,7 @@ def compute_loss(kind, rows, queries, relevant, l2=L2, max_documents=3):
     return set_margin(result.weights, relevant)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", deepen(range(3), (1, 2)))
 def test_weights_and_both_losses_differentiate(seed):
     rows, queries, relevant = instance(seed)
     sizes = sizes_of(supports(rows, queries, L1, L2))

@@ -16,6 +16,7 @@ from engine.training.loop import fit
 from engine.training.metrics import Losses
 from engine.training.recipes import RECIPES, make_recipe
 from engine.training.train import prepare_run
+from support.draws import deepen
 from support.fork_server import fork_python
 from support.training import (
     ENCODER,
@@ -59,13 +60,13 @@ def test_cuda_learns_as_the_cpu_does(method, data):
         assert two.dev.recall5 == pytest.approx(first.dev.recall5, abs=0.02)
 
 
-@pytest.mark.parametrize("method", list(RECIPES))
+@pytest.mark.parametrize("method", deepen(RECIPES, ["multi_vector"]))
 def test_same_seed_same_history_and_no_global_randomness(method, data):
     results = []
     for elsewhere, seed in enumerate((1, 1, 2)):
         torch.manual_seed(elsewhere)
         state = torch.get_rng_state()
-        results.append(engine.train(method, *data, seed=seed, **quick(method)))
+        results.append(engine.train(method, *data, seed=seed, **{**quick(method), "epochs": 2}))
         assert torch.get_rng_state().equal(state)
     first, two, second = results
     assert drop_times(first.history) == drop_times(two.history) and first.digest == two.digest
@@ -208,6 +209,7 @@ def test_two_runs_on_one_file_do_not_overwrite_each_other(data, tmp_path, traine
     assert result.digest == trained.digest == engine.load_trained(path, data[0]).digest
 
 
+@pytest.mark.deep
 def test_a_run_that_lags_leaves_what_is_further_on(data, tmp_path, trained, monkeypatch):
     """Two equal runs at once: the slower one is killed, and nothing of the faster one is lost."""
     path = tmp_path / "run.safetensors"

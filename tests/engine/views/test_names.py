@@ -105,7 +105,8 @@ def test_texts_in_a_store_are_not_read_for_a_comparison():
 
 
 def test_names_of_a_large_corpus_are_read_once_and_then_one_by_one(monkeypatch):
-    rows = range(100_000)
+    rows = range(5_000)
+    monkeypatch.setattr(names, "MAX_COMPARED_NAMES", len(rows))
     texts = tuple(f"category_name=Food, tool_name=tool {row % 999}, api_name=api {row}" * 4 for row in rows)
     corpus, read = engine.Corpus(tuple(map(str, rows)), texts), []
     read_name = names._read_name

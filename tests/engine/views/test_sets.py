@@ -21,6 +21,7 @@ from engine.views.sets import (
     merge_rankings,
     weight_lines,
 )
+from support.draws import every_other
 
 
 @pytest.fixture
@@ -163,8 +164,10 @@ def test_why_says_what_brute_force_says(name, depth):
         assert describe_reasons(seen).startswith("Out" if rank is None else ("In", "Filled in"))
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("params", [{}, {"l2": 0.0, "l1": 0.02}, {"l1": 0.01, "l2": 0.5}, {"l1": 5.0}])
+@pytest.mark.parametrize(
+    ("seed", "params"),
+    every_other(range(4), [{}, {"l2": 0.0, "l1": 0.02}, {"l1": 0.01, "l2": 0.5}, {"l1": 5.0}], step=4),
+)
 def test_the_dual_score_is_what_the_optimality_conditions_are_about(seed, params):
     """With more weights than the set shows, with duplicates, and with no weight at all."""
     space, query = crowded(seed)

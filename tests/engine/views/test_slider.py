@@ -110,7 +110,9 @@ def assert_the_engines(space, decoder, moved, query, k, rng):
 FAMILIES = ("random", "clustered", "duplicated")
 
 
-@pytest.mark.parametrize(("family", "name", "given", "moved"), every_other(FAMILIES, map(tuple, SLIDERS)), ids=str)
+@pytest.mark.parametrize(
+    ("family", "name", "given", "moved"), every_other(FAMILIES, map(tuple, SLIDERS), step=4), ids=str
+)
 def test_every_position_is_the_engines_answer(name, given, moved, family):
     """Whole corpora, more documents asked for than there are, and pools."""
     rng = np.random.default_rng(1)

@@ -323,6 +323,7 @@ def test_the_key_is_nowhere_but_in_the_requests(server, home, capfd, caplog):
     assert len(files) > 3 and not [path for path in files if KEY.encode() in path.read_bytes()]
 
 
+@pytest.mark.deep
 def test_the_demo_gets_the_same_sets_as_by_the_bundled_encoder(server, demo):
     dataset, _ = demo
     corpus = engine.Corpus(dataset.corpus.ids[::50], dataset.corpus.texts[::50])

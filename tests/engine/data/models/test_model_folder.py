@@ -11,7 +11,6 @@ import torch
 from engine.data.models import encoder_model, model_folder, rerankers
 from engine.errors import FrontierError
 from support.fork_server import fork_python
-from support.processes import start_python
 from support.tiny_models import tiny_cross_encoder, tiny_encoder
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -279,7 +278,7 @@ def test_hostile_files_fill_no_memory(model, home, tmp_path):
             path = folder / file
             path.write_bytes(path.read_bytes()[:5000] if content is None else content)
         folders.append(str(folder))
-    done = start_python("-c", MEASURE, *folders, FRONTIER_HOME=str(home))
+    done = fork_python("-c", MEASURE, *folders, FRONTIER_HOME=str(home))
     printed, errors = done.communicate()
     rows = [row.split(" ", 1) for row in printed.splitlines()]
     assert len(rows) == len(HOSTILE), errors

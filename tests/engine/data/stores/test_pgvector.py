@@ -324,6 +324,7 @@ def test_a_server_killed_in_mid_question_is_an_error_in_time(server, rows):
     assert not asking.is_alive() and "is gone" in errors[0]
 
 
+@pytest.mark.deep
 def test_a_snapshot_whose_server_goes_is_an_error_and_the_thread_asks_on(server, rows):
     server.table("docs", IDS[:50], rows[:50], IDS[:50])
     store = PgVectorStore(server.access(), PgTable(table="docs"))

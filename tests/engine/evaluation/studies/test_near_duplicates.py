@@ -10,6 +10,7 @@ import torch
 import engine
 import engine.evaluation.studies.near_duplicates as module
 from engine.evaluation.studies.near_duplicates import find_near_duplicates
+from support.draws import deepen
 from support.instances import problem
 
 
@@ -45,7 +46,10 @@ def make_vectors(family, n):
 
 
 @pytest.mark.parametrize(
-    "family", ["random", "clustered", "duplicated", "degenerate", "binary", "scaled", "equal", "zeros"]
+    "family",
+    deepen(
+        ["random", "clustered", "duplicated", "degenerate", "binary", "scaled", "equal", "zeros"], ["random", "binary"]
+    ),
 )
 def test_groups_and_neighbours_are_those_of_all_cosines(family, monkeypatch):
     for n, threshold, blocks in ((1, None, (8, 8)), (2, 1.0, (8, 8)), (150, 0.8, (7, 13)), (120, 0.0, (64, 16)),

@@ -8,7 +8,9 @@ from support.instances import problem
 from support.rankings import queries_of, space_of
 
 
-@pytest.mark.parametrize("stage", [("mmr", 0.3), ("mmr", 0.9), ("dpp", 0.6)], ids=str)
+@pytest.mark.parametrize(
+    "stage", [("mmr", 0.3), pytest.param(("mmr", 0.9), marks=pytest.mark.deep), ("dpp", 0.6)], ids=str
+)
 def test_pool_depth_is_the_smallest_sufficient_depth(stage):
     rows, points = problem("clustered", 3, n=70, d=8, batch=20)
     space, queries = space_of(rows), queries_of(points)

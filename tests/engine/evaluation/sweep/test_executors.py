@@ -80,12 +80,13 @@ def collect_starts(points):
     return {(p.decoder["select"]["start"], p.k) for p in points}
 
 
-def test_processes_give_the_points_of_this_one_and_count_their_cells():
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.deep)])
+def test_processes_give_the_points_of_this_one_and_count_their_cells(workers):
     all_decoders = [*engine.grid("mmr", 3), *engine.grid("facility_location", 2), *engine.grid("vrsd")]
     seen = []
     alone = list(engine.sweep(all_decoders, *toy(), (1, 3, 5)))
     points = list(
-        engine.sweep(all_decoders, *toy(), (1, 3, 5), workers=2, progress=lambda *said: seen.append(said[:2]))
+        engine.sweep(all_decoders, *toy(), (1, 3, 5), workers=workers, progress=lambda *said: seen.append(said[:2]))
     )
     assert len(points) == 18 and digest_of_all(points) == digest_of_all(alone)
     assert seen == [(done, 18) for done in range(19)]

@@ -181,7 +181,7 @@ def test_read_cells_returns_one_snapshot(tmp_path, monkeypatch):
 
 def test_concurrent_creation_loses_no_cell(tmp_path):
     """Threads whose connections know nothing of one another, as those of two processes."""
-    for attempt in range(8):
+    for attempt in range(4):
         path, start = tmp_path / f"{attempt}.db", threading.Barrier(6)
 
         def write(thread_index, path=path, start=start):

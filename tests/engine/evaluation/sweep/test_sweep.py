@@ -57,7 +57,7 @@ def assert_measured(point, decoder, data, k, aspects=None):
     assert point.milliseconds > 0
 
 
-@pytest.mark.parametrize("family", deepen(FAMILIES, ["random", "duplicated"]))
+@pytest.mark.parametrize("family", deepen(FAMILIES, ["random", "duplicated", "degenerate"]))
 def test_sweep_cells_equal_decode_and_measure(family, monkeypatch):
     monkeypatch.setattr(compute, "MAX_BLOCK_QUERIES", 4)
     monkeypatch.setattr(sweeping, "DECODER_GROUP_SIZE", 3)
@@ -233,8 +233,8 @@ def test_another_version_of_frontier_computes_its_cells_anew(monkeypatch):
 
 def test_digest_is_independent_of_how_results_were_computed(tmp_path, monkeypatch):
     """Whatever store, order, grouping, name of the corpus or number of threads."""
-    space, queries, qrels = data = toy(n=200, d=16, batch=40)
-    all_decoders = [*grid("mmr", 5), *grid("nnn", l1=0.1), *grid("frank_wolfe", 2)]
+    space, queries, qrels = data = toy(n=200, d=16, batch=20)
+    all_decoders = [*grid("mmr", 3), *grid("nnn", l1=0.1), *grid("frank_wolfe", 2)]
     first = {p.key: p for p in engine.sweep(all_decoders, *data, (3, 8), JUDGED)}
     named = engine.Space(replace(space.corpus, name="another"), space.embeddings, "cpu")
     store = tmp_path / "cells.db"

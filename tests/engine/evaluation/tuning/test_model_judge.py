@@ -25,7 +25,7 @@ def data():
     return space, queries, splits, engine.Qrels(model, judgements="complete")
 
 
-@pytest.mark.parametrize("values", ["grid", "all"])
+@pytest.mark.parametrize("values", ["grid", pytest.param("all", marks=pytest.mark.deep)])
 def test_choice_is_that_of_decide_by_both_judges(data, values):
     space, queries, splits, model = data
     options = {"k": 5, "points": 5, "values": values, "objective": "diverse"}

@@ -13,7 +13,7 @@ from engine.decoder import decode_grid
 from engine.matrix import Matrix
 from engine.solvers.greedy.certified import select_greedily
 from engine.solvers.greedy.steps import SUM
-from support.draws import deepen
+from support.draws import deepen, every_other
 from support.instances import FAMILIES, crowd, problem, unit
 from support.quadratic_oracles import Problem
 from support.selector_oracles import (
@@ -50,7 +50,7 @@ def described(answer, b, oracle):
 @each_family
 def test_frank_wolfe_without_polish_is_algorithm_1(family):
     decided = 0
-    for seed in range(36):
+    for seed in range(12, 30):
         rows, queries = problem(family, seed, n=2 + seed % 29)
         k, weight, loading = 1 + seed % 9, WEIGHTS[seed % 6], (1.0, 0.5, 0.0, 1.0)[seed % 4]
         params = dict(relevance_weight=weight, loading=loading, polish=False)
@@ -66,13 +66,13 @@ def test_frank_wolfe_without_polish_is_algorithm_1(family):
                 decided += 1
                 assert sorted(picks(answer, b)) == expected
                 assert answer.info[b]["gap"] <= 1e-9
-    assert decided > 40, "ties and stalls excused nearly every instance"
+    assert decided > 15, "ties and stalls excused nearly every instance"
 
 
 @each_family
 def test_max_sum_without_polish_is_greedy(family):
     decided = 0
-    for seed in range(36):
+    for seed in range(18):
         rows, queries = problem(family, seed, n=2 + seed % 29)
         k, weight = 1 + seed % 9, WEIGHTS[seed % 6]
         answer = select_together_and_alone("max_sum", rows, queries, k, relevance_weight=weight, polish=False)[0]
@@ -83,13 +83,13 @@ def test_max_sum_without_polish_is_greedy(family):
             if close > 1e-10 * oracle.scale:
                 decided += 1
                 assert sorted(picks(answer, b)) == expected
-    assert decided > 60, "ties excused nearly every instance"
+    assert decided > 30, "ties excused nearly every instance"
 
 
 @each_name
 @each_family
 def test_polish_leaves_no_swap_and_no_loss(name, family):
-    for seed in range(18):
+    for seed in range(10):
         rows, queries = problem(family, seed, n=2 + seed % 23)
         k, weight = 1 + seed % 8, WEIGHTS[seed % 6]
         plain = engine.select(name, rows, queries, k=k, relevance_weight=weight, polish=False)
@@ -103,8 +103,7 @@ def test_polish_leaves_no_swap_and_no_loss(name, family):
                 assert oracle.best_swap(picks(answer, b)) <= 2e-9 * oracle.scale
 
 
-@each_name
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("name", "dtype"), every_other(NAMES, [np.float32, np.float64]))
 def test_a_narrow_shortlist_still_ends_swap_optimal(name, dtype, monkeypatch, by_passes):
     """With one candidate beside the set, rivals are found by the certificate's pass alone."""
     monkeypatch.setattr("engine.solvers.quadratic.solve.MIN_SHORTLIST_SIZE", 1)
@@ -129,7 +128,7 @@ def test_what_the_rounds_do_not_suffice_for_is_not_called_optimal(name, monkeypa
         monkeypatch.setattr(f"engine.solvers.quadratic.solve.{what}", value)
     proven, improvable = [], 0
     for family in FAMILIES:
-        for seed in range(6):
+        for seed in range(4):
             rows, queries = problem(family, seed, n=70, d=6)
             k, weight = (3, 6, 12)[seed % 3], WEIGHTS[seed % 6]
             answer = engine.select(name, rows, queries, k=k, relevance_weight=weight)
@@ -144,8 +143,8 @@ def test_what_the_rounds_do_not_suffice_for_is_not_called_optimal(name, monkeypa
 def test_pools_of_max_sum_change_nothing(monkeypatch):
     """Also on a pool a query, and where relevance is a scorer's own."""
     rng = np.random.default_rng(0)
-    for family in FAMILIES:
-        for seed, weight in enumerate(WEIGHTS):
+    for seed, weight in enumerate(WEIGHTS):
+        for family in list(FAMILIES)[seed % 2 :: 2]:
             rows, queries = problem(family, seed, n=400, d=12)
             k, other = int(rng.integers(2, 25)), make_foreign_candidates(rows, queries)
             stage = engine.make("max_sum", relevance_weight=weight, polish=False)
@@ -173,7 +172,7 @@ def test_pools_spare_passes(monkeypatch):
 
 @each_name
 def test_relevance_may_be_a_scorer_s_own(name):
-    for seed in range(12):
+    for seed in range(6):
         rows, queries = problem(list(FAMILIES)[seed % 4], seed, n=24, d=5)
         shared = make_foreign_candidates(rows, queries, seed)
         own = shared.relevance.numpy()
@@ -213,7 +212,7 @@ def test_zero_equal_and_opposite_rows(name):
 @each_name
 def test_many_equal_rows_are_one_kind(name):
     """More exact duplicates than join a shortlist: certified by their kinds, lowest rows taken."""
-    rows, queries, kinds = crowd(2, 3000, 24, batch=3)
+    rows, queries, kinds = crowd(2, 1500, 24, batch=3)
     for weight in (0.3, 0.8):
         answer = select_together_and_alone(name, rows, queries, 12, relevance_weight=weight)[0]
         for b in range(3):
@@ -297,7 +296,7 @@ def test_a_space_a_grid_and_a_query_alone_agree_to_the_last_bit(name, family):
 @each_name
 def test_gram_rows_and_passes_find_the_same(name, monkeypatch):
     """Tie-free data, whose shortlist is the whole corpus: sets, and what is told of them."""
-    for seed in range(12):
+    for seed in range(6):
         rows, queries = problem("clustered" if seed % 2 else "random", seed, n=100, d=9)
         asked, k = engine.Embeddings(tuple("abc"), torch.tensor(queries)), (2, 5, 14)[seed % 3]
         order = np.random.default_rng(seed).permutation(100)
@@ -401,12 +400,12 @@ class Relaxation:
         return x if fits else None
 
 
-@pytest.mark.parametrize("seed", deepen(range(6), range(2, 6)))
+@pytest.mark.parametrize("seed", deepen(range(6), range(1, 6)))
 @pytest.mark.parametrize("weight", [0.2, 0.5, 0.8])
 def test_theorem_2_1_an_integral_point_is_a_global_maximum(seed, weight):
     relaxation = Relaxation(seed, weight=weight)
     best = max(relaxation.f(x) for x in relaxation.vertices())
-    for start in range(4):
+    for start in range(2):
         x = relaxation.random_point()
         assert relaxation.f(x) <= best + 1e-9
         y = x
@@ -457,11 +456,11 @@ def test_theorem_2_4_fractional_stationary_points_are_saddles():
 
 
 def test_theorem_2_4_integral_stationary_points_are_maxima_or_saddles():
-    for seed in range(8):
+    for seed in range(4):
         relaxation = Relaxation(seed, n=7, k=3)
         for x in relaxation.vertices():
             if relaxation.is_local_maximum(x):
-                for _ in range(20):
+                for _ in range(8):
                     near = x + 1e-4 * (relaxation.random_point() - x)
                     assert relaxation.f(near) < relaxation.f(x) + 1e-15
 
