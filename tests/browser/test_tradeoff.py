@@ -84,14 +84,13 @@ def open_measured_page(page, server):
 @pytest.fixture(scope="module")
 def open_shared_page(lasting_page, stand):
     """Open the page once for tests that share it."""
-    lasting_page.sent = record_sent_messages(lasting_page)
     open_measured_page(lasting_page, stand.server.url)
     return lasting_page
 
 
 @pytest.fixture
 def shared_page(open_shared_page):
-    """The shared page, wide and at its top; the tests on it come in the order in which a visitor would do the like."""
+    """The shared page, wide and at its top; the test on it that opens other settings comes last."""
     page, wide = open_shared_page, {"width": 1440, "height": 900}
     page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
     if page.viewport_size != wide:
@@ -295,6 +294,29 @@ def test_on_a_phone_the_budget_stands_above_the_chart_and_stays_in_view_beside_i
     assert 0 < budget.bounding_box()["y"] < 100, "it sticks below the navigation"
 
 
+def test_a_choice_and_a_row_open_their_settings_and_the_row_widens_its_decoders_lines(shared_page):
+    page = shared_page
+    wait_until_measured(page)
+    names = [name.split(" ", 1)[1] for _, name, _, _ in read_verdict(page)[1]]
+    heading = page.get_by_test_id("stMain").locator("strong")
+    for number in (1, 0):
+        page.locator(".choice:visible").nth(number).click()
+        heading.filter(has_text=names[number]).first.wait_for(timeout=WAIT)
+        idle(page)
+    assert len(set(names)) == 2
+
+    before = page.evaluate(LOOKS)["widths"]
+    row = page.locator(".best tbody tr").first
+    row.hover()
+    until(page, lambda: page.evaluate(LOOKS)["widths"] == pytest.approx([width + 2 for width in before], abs=0.06))
+    assert max(before) <= 3, "nine of them share a picture"
+    page.mouse.move(5, 5)
+    until(page, lambda: page.evaluate(LOOKS)["widths"] == pytest.approx(before, abs=0.06))
+    name = row.locator("button span").inner_text()
+    row.click()
+    page.locator(".setting strong").filter(has_text=name).wait_for(timeout=WAIT)
+
+
 @pytest.mark.deep  # a cell and a point of Explore's charts are clicked in every run
 def test_a_click_on_a_bar_asks_its_query_and_one_on_a_point_opens_its_set(page, server):
     open_measured_page(page, server)
@@ -311,8 +333,9 @@ def test_a_click_on_a_bar_asks_its_query_and_one_on_a_point_opens_its_set(page, 
     assert page.evaluate(LONELIEST)[0] == label, "the point stays where it was"
 
 
-def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(shared_page):
-    page, sent = shared_page, shared_page.sent
+def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(page, server):
+    sent = record_sent_messages(page)
+    open_measured_page(page, server)
     level = page.get_by_role("slider", name="Budget")
     level.scroll_into_view_if_needed()
     assert level.inner_text() == "keep ≥ 95% of Top-k's Recall"
@@ -364,30 +387,9 @@ def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(shared_pa
     until(page, lambda: (page.locator(PLOT).first.bounding_box() or {"width": 0})["width"] > 900)
 
 
-def test_a_choice_and_a_row_open_their_settings_and_the_row_widens_its_decoders_lines(shared_page):
-    page = shared_page
-    names = [name.split(" ", 1)[1] for _, name, _, _ in read_verdict(page)[1]]
-    heading = page.get_by_test_id("stMain").locator("strong")
-    for number in (1, 0):
-        page.locator(".choice:visible").nth(number).click()
-        heading.filter(has_text=names[number]).first.wait_for(timeout=WAIT)
-        idle(page)
-    assert len(set(names)) == 2
-
-    before = page.evaluate(LOOKS)["widths"]
-    row = page.locator(".best tbody tr").first
-    row.hover()
-    until(page, lambda: page.evaluate(LOOKS)["widths"] == pytest.approx([width + 2 for width in before], abs=0.06))
-    assert max(before) <= 3, "nine of them share a picture"
-    page.mouse.move(5, 5)
-    until(page, lambda: page.evaluate(LOOKS)["widths"] == pytest.approx(before, abs=0.06))
-    name = row.locator("button span").inner_text()
-    row.click()
-    page.locator(".setting strong").filter(has_text=name).wait_for(timeout=WAIT)
-
-
-def test_the_dot_runs_along_the_curve_under_the_finger(shared_page):
-    page, sent = shared_page, shared_page.sent
+def test_the_dot_runs_along_the_curve_under_the_finger(page, server):
+    sent = record_sent_messages(page)
+    open_measured_page(page, server)
     handle = page.get_by_role("slider", name="MMR λ")
     handle.scroll_into_view_if_needed()
     page.wait_for_function("[...frontier.paths?.values() ?? []].some(Boolean)", timeout=WAIT)
