@@ -49,10 +49,10 @@ def test_below_a_base_path_links_and_another_corpus_work(below, page, browser):
     url, table = below
     page.goto(url)
     settle(page)
-    view(page, "Redundancy")
-    page.locator(".main-svg").first.wait_for(timeout=WAIT)
     slide(page, "PageUp")
     settle(page)
+    view(page, "Redundancy")
+    page.locator(".main-svg").first.wait_for(timeout=WAIT)
     page.locator(".st-key-header-share button").first.click()
     page.get_by_role("menuitem", name=LINK).click()
     dialog = page.get_by_role("dialog")

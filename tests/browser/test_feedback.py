@@ -15,17 +15,15 @@ def first(page):
     return lists(page)[0]
 
 
-def open_narrow_query(page, server, narrow):
-    """Open Explore at a query whose first result leads by little; return its first two titles."""
+# A long run gives votes by the thumbs of a row too, and takes them back where they were given.
+@pytest.mark.parametrize(
+    "is_brief", [pytest.param(True, id="brief"), pytest.param(False, id="long", marks=pytest.mark.deep)]
+)
+def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(page, server, narrow, is_brief):
     split, query, titles = narrow
     parameters = {"v": 1, "corpus": "numpy-api", "split": split, "query": query, "decoders": "top_k,mmr"}
     page.goto(f"{server}/?{urlencode(parameters)}")
     until(page, lambda: first(page)[:2] == titles and len(scores(page)) == 10)
-    return titles
-
-
-def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(page, server, narrow):
-    titles = open_narrow_query(page, server, narrow)
     order, first_scores, (fingerprint,) = first(page), scores(page), chip(page)
     read_first(page)
     page.locator(".st-key-vote-down button").first.click()
@@ -53,12 +51,9 @@ def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(pag
     until(page, lambda: columns(page, "Status") == [["undone"]] and chip(page) == [fingerprint, fingerprint])
     page.get_by_role("link", name="Explore").click()
     until(page, lambda: first(page) == order and scores(page) == first_scores)
+    if is_brief:
+        return
 
-
-@pytest.mark.deep  # the thumb of the open document is pressed in every run
-def test_thumbs_of_a_row_and_undo_beside_the_document_do_the_same(page, server, narrow):
-    titles = open_narrow_query(page, server, narrow)
-    order, first_scores, (fingerprint,) = first(page), scores(page), chip(page)
     read_first(page)
     page.locator(".st-key-vote-down button").first.click()
     until(page, lambda: first(page)[:2] == titles[::-1])
