@@ -57,7 +57,7 @@ def pytest_xdist_auto_num_workers(config):
     return (os.cpu_count() or 1) + 1
 
 
-BROWSER_FILES = ("accessibility", "feedback", "query", "report", "theory", "tradeoff", "tune")
+BROWSER_FILES = ("accessibility", "explore", "feedback", "markup", "query", "report", "theory", "tradeoff", "tune")
 """Files of the browser whose tests share one server; those of all others share a second one on another worker."""
 ATTACKED = re.compile("tests/attacks/test_(full_disk|kills|two_processes)")
 """Files whose tests share the process that attacks."""

@@ -80,8 +80,8 @@ def test_every_metric_is_measured(world):
         assert len(measures.values[name]) == len(dev), f"frozen metric {name} is gone"
 
 
-# The tests of tuning and training press most of their keys by name.
-@pytest.mark.parametrize("name", deepen(LOOKS, ["tune"]))
+# The tests of tuning, training, drift and theory press most of their keys by name.
+@pytest.mark.parametrize("name", deepen(LOOKS, ["tune", "drift", "theory"]))
 def test_no_widget_key_is_gone(name, world):
     missing = find_missing(STRINGS["keys"][name], page_keys(name), name)
     assert not missing, "\n".join(f"frozen name {key} is gone" for key in missing)

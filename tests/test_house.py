@@ -106,6 +106,7 @@ def test_a_rule_notices_what_breaks_it(source, rule):
     assert len(rule(parsed)) == 1
 
 
+@pytest.mark.deep  # the contracts of imports are read in every run
 def test_the_engine_imports_where_no_dashboard_library_is():
     """Import every engine module without the page's packages, as on a GPU machine with torch and NumPy.
 
@@ -157,7 +158,9 @@ def test_guide_counts_claims_as_they_were_judged():
     )
 
 
-@pytest.mark.parametrize("document", [README, GUIDE], ids=["README", "guide"])
+@pytest.mark.parametrize(
+    "document", [pytest.param(README, id="README"), pytest.param(GUIDE, id="guide", marks=pytest.mark.deep)]
+)
 def test_python_blocks_of_a_document_run_one_after_another(document, capsys):
     blocks = re.findall(r"```python\n(.*?)```", document, re.S)
     assert blocks

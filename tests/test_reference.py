@@ -2,9 +2,7 @@
 
 import doctest
 import inspect
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from numpydoc.validate import validate
@@ -12,6 +10,7 @@ from numpydoc.validate import validate
 from engine import orag
 from engine.params import Declared
 from support import reference
+from support.fork_server import fork_python
 
 PUBLIC = {name: (module, value) for name, module, value in reference.iterate_public()}
 CHECKS = {"GL08", "SS01", "SS03", "SS05", "PR01", "PR02", "PR03", "PR04", "PR07", "RT01", "RT03", "EX01"}
@@ -66,6 +65,7 @@ def test_examples_run(name, feedback_names, tmp_path):
 
 def test_reference_is_current():
     # A process of its own: click remembers the name of a command's help option from whoever asked first.
-    command = [sys.executable, "-c", "from support import reference; print(reference.build_reference())"]
-    built = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, check=True, encoding="utf-8").stdout
+    with fork_python("-c", "from support import reference; print(reference.build_reference())") as process:
+        built, errors = process.communicate()
+    assert process.returncode == 0, errors
     assert reference.PATH.read_text(encoding="utf-8") == built[:-1], "run `python -m support.reference` in tests"

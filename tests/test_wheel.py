@@ -36,6 +36,7 @@ def test_it_holds_code_and_demo_and_nothing_else(wheel):
         assert "frontier = dashboard.start:main" in archive.read(entry).decode()
 
 
+@pytest.mark.deep
 def test_installed_elsewhere_it_loads_its_demo(wheel, tmp_path):
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)

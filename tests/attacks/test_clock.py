@@ -16,9 +16,10 @@ from engine.evaluation.sweep.store import Store
 from engine.judging.log import JudgingLog
 from engine.progress import Eta
 from support import sweeps
-from support.encoders import TEXTS
+from support.encoders import TEXTS, WORDS
 from support.feedback import are_identical, random_space, vote
 from support.patience import patient
+from support.tiny_models import tiny_encoder
 
 YEARS = 10 * 365.25 * 86_400
 JUMPS = (0, -YEARS, YEARS, -3600, 3600, 0)
@@ -100,12 +101,13 @@ def test_the_judgement_that_was_given_last_counts(tmp_path, clock):
     "they are used as they are, listed with all their bytes, and can be deleted",
 )
 @pytest.mark.parametrize("off", [-YEARS, YEARS])
-def test_entries_of_another_time_are_used_listed_and_deleted(home, clock, off, monkeypatch):
-    first = encoders.embed(documents())
+def test_entries_of_another_time_are_used_listed_and_deleted(home, tmp_path, clock, off, monkeypatch):
+    model = str(tiny_encoder(tmp_path / "model", WORDS))
+    first = encoders.embed(documents(), model)
     for file in [*cache.list_files(home)]:
         set_file_time(file, off)
     monkeypatch.setattr(encoders.encoder_model, "load", None)  # nothing is embedded again
-    assert encoders.embed(documents()).digest == first.digest
+    assert encoders.embed(documents(), model).digest == first.digest
     items = [item for item in inventory.list_items() if item.section == encoders.EMBEDDING_SECTION]
     assert sum(item.bytes for item in items) and inventory.remove_items(items) > 0
     assert not [item for item in inventory.list_items() if item.section == encoders.EMBEDDING_SECTION]

@@ -31,7 +31,7 @@ def assert_nothing_lost(report, rooms):
     "refused in a sentence or done uncached and said so; nothing half-written is used; with room it ends as ever",
 )
 @ROOMS
-@pytest.mark.parametrize("name", deepen(LOCAL_OPERATIONS, SLOW))
+@pytest.mark.parametrize("name", deepen(LOCAL_OPERATIONS, [*SLOW, "cache"]))
 def test_on_a_full_disk_it_says_so_and_goes_on_once_there_is_room(assailant, name, rooms):
     if assailant.disk is None:
         pytest.skip("no disk can be mounted here")
@@ -43,11 +43,12 @@ def test_on_a_full_disk_it_says_so_and_goes_on_once_there_is_room(assailant, nam
     "refused in a sentence or done uncached and said so; nothing half-written is used; with room it ends as ever",
 )
 @ROOMS
-@pytest.mark.parametrize("name", deepen(LOCAL_OPERATIONS, SLOW))
+@pytest.mark.parametrize("name", deepen(LOCAL_OPERATIONS, [*SLOW, "feedback", "judgements"]))
 def test_where_files_may_not_grow_it_says_so_and_goes_on_once_they_may(assailant, tmp_path, name, rooms):
     assert_nothing_lost(assailant.ask("fill", name, tmp_path / name, rooms, 7, "file"), rooms)
 
 
+@pytest.mark.deep
 @pytest.mark.threat(
     "a vector engine whose disk is full while a corpus is loaded",
     "the load is refused with the engine's reason, and goes on once there is room, without a row lost or doubled",

@@ -5,7 +5,9 @@ import pytest
 from support import durable
 from support.draws import deepen
 
-KILLS = pytest.mark.parametrize("kills", [4, pytest.param(50, marks=pytest.mark.slow)])
+KILLS = pytest.mark.parametrize(
+    "kills", [2, pytest.param(4, marks=pytest.mark.deep), pytest.param(50, marks=pytest.mark.slow)]
+)
 
 
 @pytest.mark.threat(

@@ -5,22 +5,21 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dashboard.services import corpora
-from dashboard.services.source import Source
 from engine.data import cache, encoders, inventory
 from engine.data.stores.load import load as load_into
 from support.draws import deepen
 from support.feedback import random_space
-from support.pages import DEMO, PETS, beir, csv_source, emit, fresh_corpora, load, run, screen, sets, texts, tiles
+from support.pages import DEMO, beir_with_vectors, emit, fresh_corpora, load, run, screen, sets, texts, tiles
 from support.patience import patient
+
+SLOW = ["embed", "tune", "train", "store load"]
 
 
 @pytest.mark.threat(
     "two processes that do the same in one home at once",
     "both end as one alone does, and all that either said to be kept is there",
 )
-@pytest.mark.parametrize(
-    "name", [*deepen(["embed", "tune", "train", "store load"], ["embed", "tune", "train"]), "sweep", "cache"]
-)
+@pytest.mark.parametrize("name", [*deepen(SLOW, SLOW), "sweep", "cache"])
 def test_two_at_once_end_as_one_does(assailant, start_servers_of, tmp_path, name):
     start_servers_of(name)
     report = assailant.ask("pair", name, tmp_path / "of_both", False)
@@ -35,7 +34,7 @@ def test_many_who_load_one_collection_all_end(engines, tmp_path, monkeypatch):
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
     (tmp_path / "stores.toml").write_text(engines.pg.toml())
     space = random_space(40)
-    for turn in range(5):
+    for turn in range(2):
         with ThreadPoolExecutor(6) as threads:
             loads = [threads.submit(load_into, f"pg/at_once_{turn}", space.corpus, space.embeddings) for _ in range(6)]
         assert {load.result().count for load in loads} == {40}
@@ -86,11 +85,11 @@ def test_a_page_whose_cache_is_deleted_goes_on_answering():
 )
 def test_a_corpus_given_up_while_it_is_looked_at_is_loaded_again(tmp_path, monkeypatch):
     fresh_corpora(monkeypatch)
-    source = Source(str(beir(tmp_path / "looked-at", PETS, [("q", "a pet")], test=[("q", "1")])))
+    source = beir_with_vectors(tmp_path / "looked-at", dimension=16)
     app = screen("explore", source)
     first_answer = read_answer(app)
     for number in range(corpora.MAX_LOADED_CORPORA):
-        load(csv_source(tmp_path / f"{number}.csv", PETS))
+        load(beir_with_vectors(tmp_path / str(number), dimension=16))
     assert source not in corpora.list_sources(), "it was given up"
     run(app)
     loading = corpora.find_loading_job(source)

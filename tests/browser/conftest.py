@@ -67,6 +67,15 @@ def page(request, browser, stand):
         yield from _page(browser, request.param)
 
 
+@pytest.fixture(scope="module")
+def lasting_page(stand):
+    """A page that tests of a file share: each has to leave it, or to find it, as it needs it."""
+    assert stand.server.url
+    browser = stand.browser
+    with stand.guard_against_silence():
+        yield from _page(browser, "light")
+
+
 def _page(browser, scheme):
     context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=scheme)
     # Playwright's own 30 s are too few while a server embeds and compiles on a busy machine.

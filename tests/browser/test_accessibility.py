@@ -3,13 +3,14 @@
 import pytest
 
 from support.browser import BOTH_SCHEMES, MARKS, SMALL_TEXTS, WAIT, findings, idle, read_first, settle, until, view
+from support.draws import deepen
 
 pytestmark = MARKS
 PAGES = ["", "tradeoff", "tune", "drift", "theory", "evidence", "data"]
 
 
 @BOTH_SCHEMES
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", deepen(PAGES, ["tune", "drift", "evidence"]))
 def test_no_finding_and_no_small_text(page, server, name):
     page.goto(f"{server}/{name}")
     page.get_by_test_id("stMain").wait_for(timeout=WAIT)
@@ -32,6 +33,7 @@ def test_no_finding_and_no_small_text(page, server, name):
     assert abs(box["y"] + box["height"] / 2 - beside["y"] - beside["height"] / 2) < 3
 
 
+@pytest.mark.deep
 def test_no_finding_in_other_views_and_popovers(page, server):
     page.goto(f"{server}/data")
     for name in ("Judge", "Encoders", "Cache"):

@@ -26,8 +26,8 @@ def below(warm, tmp_path_factory):
     assert printed.startswith(f"Frontier is at {server.url}\nFolder: {home}\nCtrl-C ends it.\n"), printed
 
 
-def test_below_a_base_path_sliders_charts_and_links_work(below, page, browser):
-    url, table = below
+def test_below_a_base_path_sliders_and_charts_work(below, page):
+    url, _table = below
     requested_urls = []
     page.on("request", lambda request: requested_urls.append(request.url))
     page.goto(url)
@@ -36,13 +36,23 @@ def test_below_a_base_path_sliders_charts_and_links_work(below, page, browser):
     slide(page, "PageUp")
     until(page, lambda: diversity(page, 1) != old_diversity)
     settle(page)
-    view(page, "Map")
+    view(page, "Redundancy")
     page.locator(".main-svg").first.wait_for(timeout=WAIT)
     kinds = rf"{url}/(module|vendor|answers)/"
     until(page, lambda: len({match[1] for url_ in requested_urls if (match := re.match(kinds, url_))}) == 3)
     root = url.removesuffix(BASE)
     assert not [url_ for url_ in requested_urls if url_.startswith(root) and not url_.startswith(url)]
 
+
+@pytest.mark.deep  # one page asks for all kinds of addresses in every run
+def test_below_a_base_path_links_and_another_corpus_work(below, page, browser):
+    url, table = below
+    page.goto(url)
+    settle(page)
+    slide(page, "PageUp")
+    settle(page)
+    view(page, "Redundancy")
+    page.locator(".main-svg").first.wait_for(timeout=WAIT)
     page.locator(".st-key-header-share button").first.click()
     page.get_by_role("menuitem", name=LINK).click()
     dialog = page.get_by_role("dialog")

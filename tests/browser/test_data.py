@@ -4,6 +4,8 @@ import csv
 import io
 import re
 
+import pytest
+
 from support import browser as kit
 
 pytestmark = kit.MARKS
@@ -59,6 +61,7 @@ def test_upload_map_embed_query_and_slide(page, server):
     assert kit.lists(page)[0] == top
 
 
+@pytest.mark.deep  # test_markup.py looks at the pages of such a corpus
 def test_text_of_a_hostile_table_never_acts(page, server):
     acted = []
     page.on("dialog", lambda dialog: (acted.append(dialog.message), dialog.dismiss()))

@@ -6,6 +6,7 @@ import pytest
 
 from engine import load_dataset
 from support.browser import MARKS, ROOTS, WAIT, idle, settle, slide, slider, until, view
+from support.draws import deepen
 
 pytestmark = MARKS
 PLOT = ".js-plotly-plot"
@@ -181,7 +182,7 @@ def test_four_lists_stand_below_their_tiles_and_none_is_cut_beside_an_open_docum
     assert sum(right <= edge for _, right in lists) == 2 and not any(left < edge < right for left, right in lists)
 
 
-@pytest.mark.parametrize("path", ["/", "/tradeoff"])
+@pytest.mark.parametrize("path", deepen(["/", "/tradeoff"], ["/tradeoff"]))
 def test_ten_quick_clicks_on_the_arrow_go_ten_queries_on(page, server, path):
     page.goto(f"{server}{path}?v=1&corpus=numpy-api&decoders=top_k,mmr")
     arrow = page.get_by_test_id("stMain").locator(".st-key-header-step-1 button").first
@@ -201,6 +202,7 @@ def test_ten_quick_clicks_on_the_arrow_go_ten_queries_on(page, server, path):
     until(page, lambda: picker.first.input_value() == labelled[9])
 
 
+@pytest.mark.deep  # the arrow is clicked in every run
 def test_ten_quick_presses_of_j_go_ten_queries_on(page, server):
     page.goto(server + "/?v=1&corpus=numpy-api&decoders=top_k,mmr,nnn")
     settle(page)
@@ -215,6 +217,7 @@ def test_ten_quick_presses_of_j_go_ten_queries_on(page, server):
     assert picker.input_value() == labelled[10]
 
 
+@pytest.mark.deep
 def test_headline_of_standard_settings_gives_way_to_the_setting_once_a_slider_was_moved(page, server):
     page.goto(server + "/?v=1&corpus=numpy-api&decoders=top_k,mmr,nnn")
     settle(page)

@@ -15,7 +15,11 @@ def first(page):
     return lists(page)[0]
 
 
-def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(page, server, narrow):
+# A long run gives votes by the thumbs of a row too, and takes them back where they were given.
+@pytest.mark.parametrize(
+    "is_brief", [pytest.param(True, id="brief"), pytest.param(False, id="long", marks=pytest.mark.deep)]
+)
+def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(page, server, narrow, is_brief):
     split, query, titles = narrow
     parameters = {"v": 1, "corpus": "numpy-api", "split": split, "query": query, "decoders": "top_k,mmr"}
     page.goto(f"{server}/?{urlencode(parameters)}")
@@ -47,6 +51,8 @@ def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(pag
     until(page, lambda: columns(page, "Status") == [["undone"]] and chip(page) == [fingerprint, fingerprint])
     page.get_by_role("link", name="Explore").click()
     until(page, lambda: first(page) == order and scores(page) == first_scores)
+    if is_brief:
+        return
 
     read_first(page)
     page.locator(".st-key-vote-down button").first.click()

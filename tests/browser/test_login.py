@@ -8,15 +8,23 @@ import pytest
 
 from dashboard.services import corpora
 from support import warm_home
-from support.browser import MARKS, WAIT, Server, open_page, settle, until
+from support.browser import MARKS, START, WAIT, Server, open_page, settle, until
 from support.draws import deepen
 from support.oidc import PERSON, provider
 
 pytestmark = MARKS
 PAGES = ("", "tradeoff", "tune", "drift", "theory", "evidence", "data")
+PATHS = (*PAGES, "?corpus=numpy-api&v=1", "data?corpus=private-papers.csv")
 NAMES = re.compile("|".join((*corpora.DEMOS, "private-papers")))
 """Of corpora."""
 CLOSED = "Frontier Sign in to see this page. Sign in"
+
+
+WITH_SECRETS = """from streamlit import config
+config._config_options_template["secrets.files"].set_value({files}, "a test")
+config.set_option("secrets.files", {files})
+"""
+"""What has Streamlit read its secrets from other files than those of the home folder."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +37,8 @@ def login_server(warm, tmp_path_factory):
         (folder / ".streamlit").mkdir()
         (folder / ".streamlit" / "secrets.toml").write_text(identity_provider.secrets())
         home = warm_home.copy(folder / "home")
-        served = Server(home, "--corpus", "numpy-api", "--corpus", str(table), HOME=str(folder))
+        code = WITH_SECRETS.format(files=[str(folder / ".streamlit" / "secrets.toml")]) + START
+        served = Server(home, "--corpus", "numpy-api", "--corpus", str(table), code=code)
         yield served
         printed = served.close()
     assert "Traceback" not in printed, printed
@@ -48,7 +57,7 @@ def assert_closed(page):
 
 
 @pytest.mark.threat("a page, or its deep link, without a password", "a button to sign in, and nothing else")
-@pytest.mark.parametrize("path", [*deepen(PAGES, PAGES[1:]), "?corpus=numpy-api&v=1", "data?corpus=private-papers.csv"])
+@pytest.mark.parametrize("path", deepen(PATHS, PATHS[1:-1]))
 def test_whoever_is_not_signed_in_sees_no_page(browser, login_server, path):
     page = open_page(browser, f"{login_server.url}/{path}")
     page.get_by_role("button", name="Sign in").wait_for(timeout=WAIT)
@@ -126,6 +135,7 @@ def test_uploads_need_signing_in(login_server):
         assert request(login_server, path, "PUT", b"x", Cookie=cookie) == (403, b"Sign in first.")
 
 
+@pytest.mark.deep
 def test_who_is_signed_in_can_upload(browser, login_server):
     page = open_page(browser, f"{login_server.url}/data")
     sign_in(page)

@@ -42,6 +42,21 @@ def open_map(page, server, decoders="top_k,mmr,dpp,nnn"):
     idle(page)
 
 
+@pytest.fixture(scope="module")
+def open_mapped_page(lasting_page, stand):
+    """Open the map of four decoders on a page that tests share."""
+    open_map(lasting_page, stand.server.url)
+    return lasting_page
+
+
+@pytest.fixture
+def mapped_page(open_mapped_page):
+    """The shared page, wide, with its pins in their places."""
+    open_mapped_page.set_viewport_size({"width": 1440, "height": 900})
+    until(open_mapped_page, lambda: are_pins_in_place(open_mapped_page))
+    return open_mapped_page
+
+
 def read_pins(page):
     return {pin["row"]: pin for pin in page.evaluate(PINS)}
 
@@ -91,28 +106,8 @@ def test_another_components_sets_are_drawn_at_once_where_their_documents_are(pag
     print(f"a redraw of 4 sets of 10: median {took[20]:.1f} ms, lowest {took[0]:.1f} ms")
 
 
-def test_pins_follow_the_zoom_and_the_window_and_go_with_the_plot(page, server):
-    open_map(page, server)
-    until(page, lambda: are_pins_in_place(page))
-    first = read_pins(page)
-    box = page.locator(".frontier-box").bounding_box()
-    row = next(row for row, pin in first.items() if pin["text"])
-    x, y = first[row]["pin"]
-    page.mouse.move(box["x"] + x, box["y"] + y)
-    page.mouse.wheel(0, -200)
-    until(page, lambda: read_pins(page) != first and are_pins_in_place(page))
-    page.set_viewport_size({"width": 1100, "height": 900})
-    until(page, lambda: are_pins_in_place(page))
-    page.get_by_text("Whole corpus").click()
-    until(page, lambda: are_pins_in_place(page) and len(page.locator(f"{OVERLAY} .cluster").all()) > 5)
-    view(page, "Redundancy")
-    page.locator(OVERLAY).wait_for(state="detached", timeout=WAIT)
-    page.evaluate(SEND, {"sets": [{"name": "mmr", "rows": [1, 2]}]})  # nobody listens any more
-
-
-def test_labels_do_not_cover_each_other_and_leaders_do_not_cross(page, server):
-    open_map(page, server)
-    until(page, lambda: are_pins_in_place(page))
+def test_labels_do_not_cover_each_other_and_leaders_do_not_cross(mapped_page):
+    page = mapped_page
     placed_pins = read_pins(page).values()
     named = [pin for pin in placed_pins if pin["leader"]]
     assert len(named) > 15 and not find_crossings([pin["leader"] for pin in named])
@@ -132,6 +127,7 @@ def test_labels_do_not_cover_each_other_and_leaders_do_not_cross(page, server):
     assert relevant.count() >= 1 and page.locator(f"{OVERLAY} .query-mark").count() == 1
 
 
+@pytest.mark.deep
 def test_no_label_lies_below_the_controls_in_the_corner(page, server):
     open_map(page, server, "top_k,mmr,dpp,nnn,max_sum,facility_location")
     until(page, lambda: are_pins_in_place(page))
@@ -146,9 +142,8 @@ def test_no_label_lies_below_the_controls_in_the_corner(page, server):
     until(page, lambda: page.evaluate(covered) == ["absolute", True, 0])
 
 
-def test_hovering_is_told_and_heard(page, server):
-    open_map(page, server)
-    until(page, lambda: are_pins_in_place(page))
+def test_hovering_is_told_and_heard(mapped_page):
+    page = mapped_page
     page.evaluate("document.addEventListener('frontier:hover', e => (globalThis.heard ??= []).push(e.detail.row))")
     box = page.locator(".frontier-box").bounding_box()
     placed_pins = read_pins(page)
@@ -170,15 +165,34 @@ def test_hovering_is_told_and_heard(page, server):
     assert page.locator(f"{OVERLAY} .pulse").get_attribute("data-row") == str(row)
 
 
-def test_a_phone_shows_signs_in_place_of_names(page, server):
+def test_a_phone_shows_signs_in_place_of_names(mapped_page):
+    page = mapped_page
     page.set_viewport_size({"width": 390, "height": 844})
-    open_map(page, server, "top_k,mmr")
     until(page, lambda: are_pins_in_place(page))
-    assert not [pin for pin in read_pins(page).values() if pin["leader"] or "masked" in pin["text"]]
+    until(page, lambda: not [p for p in read_pins(page).values() if p["leader"] or "masked" in p["text"]])
     assert page.locator(f"{OVERLAY} .document text").count() >= 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_pins_follow_the_zoom_and_the_window_and_go_with_the_plot(mapped_page):
+    page = mapped_page
+    first = read_pins(page)
+    box = page.locator(".frontier-box").bounding_box()
+    row = next(row for row, pin in first.items() if pin["text"])
+    x, y = first[row]["pin"]
+    page.mouse.move(box["x"] + x, box["y"] + y)
+    page.mouse.wheel(0, -200)
+    until(page, lambda: read_pins(page) != first and are_pins_in_place(page))
+    page.set_viewport_size({"width": 1100, "height": 900})
+    until(page, lambda: are_pins_in_place(page))
+    page.get_by_text("Whole corpus").click()
+    until(page, lambda: are_pins_in_place(page) and len(page.locator(f"{OVERLAY} .cluster").all()) > 5)
+    view(page, "Redundancy")
+    page.locator(OVERLAY).wait_for(state="detached", timeout=WAIT)
+    page.evaluate(SEND, {"sets": [{"name": "mmr", "rows": [1, 2]}]})  # nobody listens any more
+
+
+@pytest.mark.deep
 def test_the_map_has_its_height_before_the_chart_library_is_there(page, server):
     page.route("**/vendor/plotly*", lambda route: page.wait_for_timeout(1500) or route.continue_())
     page.goto(f"{server}/?v=1&corpus=numpy-api&decoders=top_k,mmr&view=Map")
@@ -189,6 +203,7 @@ def test_the_map_has_its_height_before_the_chart_library_is_there(page, server):
     assert first_height == box.bounding_box()["height"] > 400
 
 
+@pytest.mark.deep
 def test_before_a_query_the_map_has_names_and_no_mark_and_a_suggested_search_runs(page, server):
     page.goto(f"{server}/?v=1&corpus=numpy-api&text=")
     page.get_by_text("The map keeps").wait_for(timeout=WAIT)

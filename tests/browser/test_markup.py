@@ -259,7 +259,7 @@ def test_nothing_in_data_acts_in_the_report(page, assert_nothing_acts, warm, tmp
     "visit",
     deepen(
         [visit_explore, visit_map, visit_dialogs, visit_data, visit_tradeoff, visit_tune, visit_drift, visit_theory],
-        [visit_map, visit_dialogs, visit_tune, visit_drift, visit_theory],
+        [visit_map, visit_dialogs, visit_tradeoff, visit_tune, visit_drift, visit_theory],
     ),
 )
 def test_nothing_in_data_acts_on_a_page(page, hostile_server, assert_nothing_acts, visit):

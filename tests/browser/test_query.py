@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from support.browser import (
     MARKS,
     ROOTS,
@@ -73,6 +75,7 @@ def test_type_a_query_slide_read_and_reload(page, server):
     until(page, lambda: float(slider(page).input_value()) == 10)
 
 
+@pytest.mark.deep
 def test_a_path_is_loaded_found_after_a_reload_and_explored(page, server, tmp_path):
     file = tmp_path / "animals.csv"
     pairs = [(animal, verb) for animal in ("cat", "dog", "horse") for verb in ("runs", "sleeps", "eats", "jumps")]

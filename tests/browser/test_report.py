@@ -24,9 +24,9 @@ NAMES = """() => {
 
 @pytest.fixture(scope="module")
 def report(demo):
-    """Return the report of all decoders on 60 queries as HTML."""
+    """Return the report of all decoders on 30 queries as HTML."""
     dataset, space = demo
-    arguments = space, engine.embed(dataset.judged("dev").sample(60)), dataset.qrels["dev"], K, ("recall", "ilad")
+    arguments = space, engine.embed(dataset.judged("dev").sample(30)), dataset.qrels["dev"], K, ("recall", "ilad")
     decoders = []
     for name in engine.methods("selector"):
         decoders += engine.grid(name, 3)
@@ -35,11 +35,18 @@ def report(demo):
     return build_page(cells, "ilad", "recall", K, curves=curves)
 
 
+@pytest.fixture(scope="module")
+def reported_page(lasting_page, report):
+    """The report on a page that tests share."""
+    lasting_page.set_content(report)
+    lasting_page.locator(".annotation").first.wait_for(timeout=WAIT)
+    return lasting_page
+
+
 @pytest.mark.parametrize("width", deepen([1440, 390], [390]))
-def test_names_in_the_report_are_inside_and_apart_at_every_width(page, report, width):
+def test_names_in_the_report_are_inside_and_apart_at_every_width(reported_page, width):
+    page = reported_page
     page.set_viewport_size({"width": width, "height": 900})
-    page.set_content(report)
-    page.locator(".annotation").first.wait_for(timeout=WAIT)
     names = page.evaluate(NAMES)
     assert names["texts"][0] == "keep ≥ 95% of Top-k's Recall" and names["texts"][1].startswith(("sure: ", "bet: "))
     left, right, _, _ = names["area"]
@@ -50,9 +57,9 @@ def test_names_in_the_report_are_inside_and_apart_at_every_width(page, report, w
     assert page.evaluate("document.documentElement.scrollWidth") <= width, "wide tables scroll by themselves"
 
 
-def test_a_double_click_shows_the_settings_below_the_window(page, report):
-    page.set_content(report)
-    page.locator(".annotation").first.wait_for(timeout=WAIT)
+def test_a_double_click_shows_the_settings_below_the_window(reported_page):
+    page = reported_page
+    page.set_viewport_size({"width": 1440, "height": 900})
     read_bottom = "document.querySelector('.js-plotly-plot')._fullLayout.yaxis.range[0]"
     bottom = page.evaluate(read_bottom)
     assert 80 < bottom < 95, "as on the page"

@@ -71,10 +71,18 @@ def open_explore(page, server, address=FOUR):
     idle(page)
 
 
+@pytest.fixture(scope="module")
+def explored_page(lasting_page, stand):
+    """A page of four decoders that tests share: keys step first, then sliders are moved and never let go."""
+    open_explore(lasting_page, stand.server.url)
+    return lasting_page
+
+
 def slider(page, label):
     return page.get_by_role("slider", name=label, exact=True)
 
 
+@pytest.mark.deep
 def test_a_tile_says_that_its_curve_is_being_computed_until_it_is_there(page, server):
     """On a new machine that takes seconds, in which the page looked finished."""
     held = []
@@ -128,34 +136,8 @@ def test_a_drag_is_drawn_in_its_frames_and_sent_on_release(page, server):
     assert len(missed) > n_missed and {*ranked, *missed} == relevant and len(page.sent) == n_sent_before
 
 
-@pytest.mark.parametrize(
-    "name, label, param",
-    deepen(
-        [("mmr", "MMR λ", "relevance_weight"), ("dpp", "DPP λ", "relevance_weight"), ("nnn", "NNN λ₁", "l1")],
-        [("dpp", "DPP λ", "relevance_weight")],
-    ),
-)
-def test_every_position_is_what_the_engine_answers(page, server, demo, name, label, param):
-    from engine.params import form_of
-    from engine.views.slider import stops
-
-    dataset, space = demo
-    queries = engine.embed(dataset.judged("dev"))
-    open_explore(page, server)
-    shares = [0, 1, *(random.Random(name).random() for _ in range(64))]
-    last, drawn_answers = page.evaluate(MOVE, [label, shares])
-    stage = engine.make(name)
-    declared = form_of(next(p for p in stage.spec.params if p.name == param), {})[1]
-    values = stops(declared, getattr(stage, param), True)
-    assert last == len(values) - 1
-    for share, (rows, drawn_lists) in zip(shares, drawn_answers, strict=True):
-        value = values[int(np.floor(share * last + 0.5))]
-        answer = engine.decode(engine.Decoder(engine.make(name, **{param: value})), space, queries.take([0]), k=10)
-        assert rows == drawn_lists[stage.spec.title] == answer.rows(), value
-
-
-def test_keys_step_from_one_change_of_the_set_to_the_next(page, server):
-    open_explore(page, server)
+def test_keys_step_from_one_change_of_the_set_to_the_next(explored_page):
+    page = explored_page
     slider(page, "MMR λ").focus()
     length, seen = page.evaluate("history.length"), [page.evaluate(READ_LISTS)["MMR"]]
     for _ in range(3):
@@ -167,6 +149,31 @@ def test_keys_step_from_one_change_of_the_set_to_the_next(page, server):
     until(page, lambda: page.evaluate(SET_TO) < 0.8 and f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)
     idle(page)
     assert page.evaluate(READ_LISTS)["MMR"] == seen[-1] and page.evaluate("history.length") == length
+
+
+@pytest.mark.parametrize(
+    "name, label, param",
+    deepen(
+        [("mmr", "MMR λ", "relevance_weight"), ("dpp", "DPP λ", "relevance_weight"), ("nnn", "NNN λ₁", "l1")],
+        [("dpp", "DPP λ", "relevance_weight")],
+    ),
+)
+def test_every_position_is_what_the_engine_answers(explored_page, demo, name, label, param):
+    from engine.params import form_of
+    from engine.views.slider import stops
+
+    dataset, space = demo
+    queries = engine.embed(dataset.judged("dev"))
+    shares = [0, 1, *(random.Random(name).random() for _ in range(64))]
+    last, drawn_answers = explored_page.evaluate(MOVE, [label, shares])
+    stage = engine.make(name)
+    declared = form_of(next(p for p in stage.spec.params if p.name == param), {})[1]
+    values = stops(declared, getattr(stage, param), True)
+    assert last == len(values) - 1
+    for share, (rows, drawn_lists) in zip(shares, drawn_answers, strict=True):
+        value = values[int(np.floor(share * last + 0.5))]
+        answer = engine.decode(engine.Decoder(engine.make(name, **{param: value})), space, queries.take([0]), k=10)
+        assert rows == drawn_lists[stage.spec.title] == answer.rows(), value
 
 
 def test_the_handle_of_diversity_takes_each_decoder_to_the_largest_weight_that_has_it(page, server, demo):
@@ -204,7 +211,7 @@ def test_the_handle_of_diversity_takes_each_decoder_to_the_largest_weight_that_h
     until(page, lambda: page.locator(".said b").inner_text() == sentence)
     drawn = page.evaluate(READ_LISTS)
     handle.evaluate("node => node.dispatchEvent(new Event('change'))")
-    until(page, lambda: f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)
+    until(page, lambda: page.evaluate(SET_TO) < 0.8 and f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)
     idle(page)
     values = page.evaluate("Object.fromEntries(frontier.shown.decoders.map(d => [d.title, d.sliders[0]?.value]))")
     assert page.evaluate(READ_LISTS) == drawn, "the engine's answers are what was drawn"

@@ -1,5 +1,7 @@
 """Several people at once: each page keeps its own state, and nothing of another's shows."""
 
+import pytest
+
 from support.browser import MARKS, WAIT, ask_by, diversity, lists, open_page, settle, slide, slider, type_query, until
 
 pytestmark = MARKS
@@ -21,6 +23,7 @@ def wait_for_answer(page):
     return last
 
 
+@pytest.mark.deep  # two voters share a server in every run
 def test_sessions_slide_at_once_without_a_word_of_each_other(browser, server):
     """Each has its own query and λ; moved together they end where each would alone."""
     pages, wrong = {}, []

@@ -125,18 +125,25 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, second_pag
         second_page.get_by_text("Not all of the link").count() == 0
         and second_page.get_by_text("Don't show again").count() == 0
     )
-    second_page.reload()
-    settle(second_page)
-    until(second_page, lambda: read_tables(second_page) == read_tables(page))
-    idle(second_page)
-    assert read_link(second_page) == address
 
+
+@pytest.mark.deep
+def test_a_reload_gives_the_same_link_and_a_link_opens_its_view(page, server, second_page):
+    page.goto(f"{server}/?v=1&corpus=numpy-api&k=13&decoders=top_k,mmr,nnn")
+    settle(page)
+    address, tables = read_link(page), read_tables(page)
+    page.reload()
+    settle(page)
+    until(page, lambda: read_tables(page) == tables)
+    idle(page)
+    assert read_link(page) == address
     view(page, "NNN weights")
     page.get_by_text("linear segments").wait_for(timeout=WAIT)
     second_page.goto(read_link(page))
     second_page.get_by_text("linear segments").wait_for(timeout=WAIT)
 
 
+@pytest.mark.deep  # dashboard/session/test_link.py does the same without a browser
 def test_a_link_to_other_content_says_so(page, server):
     page.goto(f"{server}/?v=1&corpus=numpy-api&digest=000000000000&vectors=abcdef012345&k=4&decoders=top_k,mmr")
     page.get_by_text("Not all of the link could be taken").wait_for(timeout=WAIT)
@@ -181,6 +188,7 @@ def test_a_theme_switch_keeps_the_state_and_repaints_page_and_charts(page, serve
     assert page.get_by_label("Your query").input_value() == "median of an array"
 
 
+@pytest.mark.deep  # dashboard/sharing/test_snapshots.py does the same without a keyboard
 def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
     page.goto(f"{server}/?v=1&corpus=numpy-api&k=7&text=sort%20an%20array&decoders=top_k,mmr")
     until(page, lambda: count_first_set(page) == 7)

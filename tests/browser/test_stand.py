@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from support import warm_home
 from support.browser import MARKS, Server, Stand, findings, open_page
 from support.draws import deepen
 from support.patience import patient
@@ -17,10 +16,22 @@ BUTTONS = """<html lang="en"><title>t</title><main><h1>t</h1>
 <script>setTimeout(() => document.querySelector('button').style.color = '{}', 2000)</script></html>"""
 
 
+ANSWERING = """
+import http.server, sys
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200), self.end_headers(), self.wfile.write(b"<title>t</title>")
+    def log_message(self, *_): pass
+try: http.server.HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Answer).serve_forever()
+except KeyboardInterrupt: pass
+"""
+"""What stands for a dashboard, which would take seconds of a core to load its corpus."""
+
+
 @pytest.fixture
-def separate_stand(stand, warm, tmp_path):
+def separate_stand(stand, tmp_path):
     """A server of this test's own, and a browser that it may end."""
-    new_stand = Stand(lambda: Server(warm_home.copy(tmp_path / "home")), stand._playwright)
+    new_stand = Stand(lambda: Server(tmp_path, code=ANSWERING), stand._playwright)
     yield new_stand
     new_stand.close()
 

@@ -81,6 +81,26 @@ def open_measured_page(page, server):
     wait_until_measured(page)
 
 
+@pytest.fixture(scope="module")
+def open_shared_page(lasting_page, stand):
+    """Open the page once for tests that share it."""
+    open_measured_page(lasting_page, stand.server.url)
+    return lasting_page
+
+
+@pytest.fixture
+def shared_page(open_shared_page):
+    """The shared page, wide and at its top; the test on it that opens other settings comes last."""
+    page, wide = open_shared_page, {"width": 1440, "height": 900}
+    page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
+    if page.viewport_size != wide:
+        page.set_viewport_size(wide)
+        # All plots take the width of the window one after the other.
+        page.wait_for_timeout(1000)
+        idle(page)
+    return page
+
+
 def wait_until_measured(page):
     """Wait until no job measures any more and the page that its end draws anew stands still."""
     until(page, lambda: all(page.get_by_text(name, exact=True).count() == 0 for name in BUTTONS))
@@ -109,21 +129,6 @@ def click_last_bar(page):
     until(page, lambda: page.get_by_text(re.compile(r"^(\d+) of \1 · Recall −")).count() == 1)
 
 
-def test_a_click_on_a_bar_asks_its_query_and_one_on_a_point_opens_its_set(page, server):
-    open_measured_page(page, server)
-    click_last_bar(page)
-    page.get_by_text("Show all", exact=True).click()
-    idle(page)
-    page.wait_for_timeout(1000)
-    label, x, y = page.evaluate(LONELIEST)
-    name = re.search(r"→ (\w+)", label).group(1)
-    page.mouse.click(x, y)
-    heading = page.get_by_test_id("stMain").locator("strong", has_text=engine.methods()[name].title)
-    heading.first.wait_for(timeout=WAIT)
-    until(page, lambda: len(lists(page)[0]) >= 5)
-    assert page.evaluate(LONELIEST)[0] == label, "the point stays where it was"
-
-
 def read_verdict(page):
     """Return the sentences above the chart, and role, name, coloured squares and chance of each choice."""
     choices = []
@@ -143,60 +148,6 @@ def assert_same_looks(looks, other_looks):
         for (_, *places), (_, *other_places) in zip(looks[name], other_looks[name], strict=True):
             assert places == pytest.approx(other_places, abs=0.02)
     assert looks["labels"] == other_looks["labels"]
-
-
-def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(page, server):
-    sent = record_sent_messages(page)
-    open_measured_page(page, server)
-    level = page.get_by_role("slider", name="Budget")
-    level.scroll_into_view_if_needed()
-    assert level.inner_text() == "keep ≥ 95% of Top-k's Recall"
-    box, first_verdict, first_looks = level.bounding_box(), read_verdict(page), page.evaluate(LOOKS)
-    assert "keep 95% of Top-k's Recall@10" in first_verdict[0][0]
-    assert not page.evaluate(STRUCK)
-    slider = page.locator(".budget").filter(has_text="Keep at least this share")
-    x, y, n_sent_before = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, len(sent)
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x, y - 20, steps=4)
-    for down in (10, 25, 40):
-        page.mouse.move(x, y + down, steps=4)
-        share, (sentences, choices) = page.evaluate(LINE), read_verdict(page)
-        assert level.inner_text() == f"keep ≥ {share:g}% of Top-k's Recall"
-        assert slider.locator("output").inner_text() == f"{share:g}%", "the slider beside the chart follows"
-        assert page.locator(".best:visible th", has_text=f"Keeps {share:g}%").count() == 1
-        assert f"keep {share:g}% of Top-k's Recall@10" in sentences[0]
-        if choices[0][0] == "Sure":
-            chosen = page.locator(".best:visible tbody tr").first
-            assert "chosen" in chosen.get_attribute("class"), "the table follows, its first row is the sure setting"
-            row = chosen.inner_text().replace("\N{NO-BREAK SPACE}", " ")
-            assert choices[0][1].split(" ", 1)[1] in row and "sure" in row
-        assert len(choices) == len(page.evaluate(LOOKS)["rings"]) > 0
-        for (role, name, n_squares, chance), label in zip(choices, page.evaluate(LOOKS)["labels"], strict=True):
-            assert name.split(" ", 1)[1] in " ".join(sentences) and f"{role.lower()}: {name.split(' ', 1)[1]}" == label
-            reason = ", lowered as the best of many looks better than it is" if n_squares < 50 else ""
-            assert chance.removesuffix(reason) == f"chance to keep {share:g}% of Recall: {n_squares} in 100"
-            assert (n_squares >= 95) == (role == "Sure")
-    assert 80 < share < 95 and len(sent) == n_sent_before, "the line follows, the server hears nothing"
-    dragged_verdict, dragged_looks = read_verdict(page), page.evaluate(LOOKS)
-    assert dragged_verdict != first_verdict and dragged_looks["rings"] != first_looks["rings"]
-    assert len(dragged_looks["widths"]) == len(first_looks["widths"]) > 10
-    widened = zip(dragged_looks["widths"], first_looks["widths"], strict=True)
-    assert all(now > before - 0.051 for now, before in widened) and dragged_looks["widths"] != first_looks["widths"]
-    page.mouse.up()
-    until(page, lambda: f"{share:g}%" in slider.inner_text())
-    assert len(sent) == n_sent_before + 1
-    idle(page)
-    page.wait_for_timeout(500)
-    assert read_verdict(page) == dragged_verdict, "the server says what the browser said"
-    assert_same_looks(page.evaluate(LOOKS), dragged_looks)
-    level.focus()
-    level.press("ArrowUp")
-    until(page, lambda: f"{share + 0.5:g}%" in slider.inner_text())
-    until(page, lambda: f"keep {share + 0.5:g}% of Top-k's" in read_verdict(page)[0][0])
-    page.set_viewport_size({"width": 1024, "height": 900})
-    # There is none while the page is drawn anew.
-    until(page, lambda: (page.locator(PLOT).first.bounding_box() or {"width": 0})["width"] > 900)
 
 
 @pytest.mark.deep  # one chart's budget is dragged in every run
@@ -295,8 +246,8 @@ def assert_confirmation_is_said_at_its_budget_alone(page):
     until(page, actions.is_visible)
 
 
-def test_the_chart_stands_just_below_the_sentences_which_no_help_hides(page, server):
-    open_measured_page(page, server)
+def test_the_chart_stands_just_below_the_sentences_which_no_help_hides(shared_page):
+    page = shared_page
     sentences, plot = page.locator(".st-key-tradeoff-headline"), page.locator(".nsewdrag").first
     assert plot.bounding_box()["y"] - sentences.bounding_box()["y"] <= 200
     page.get_by_role("button", name="Confirm on test").hover()
@@ -311,8 +262,8 @@ def test_the_chart_stands_just_below_the_sentences_which_no_help_hides(page, ser
     assert above() == pytest.approx(gap, abs=1), "the switch over the chart scrolls with it"
 
 
-def test_on_a_phone_no_name_crosses_a_whisker_and_no_button_is_cut(page, server):
-    open_measured_page(page, server)
+def test_on_a_phone_no_name_crosses_a_whisker_and_no_button_is_cut(shared_page):
+    page = shared_page
     page.set_viewport_size({"width": 390, "height": 844})
     until(page, lambda: page.locator(".frontier-choice").all_inner_texts() == ["sure", "bet"])
     until(page, lambda: page.locator(".frontier-frame").first.bounding_box()["width"] < 390)
@@ -326,8 +277,8 @@ def test_on_a_phone_no_name_crosses_a_whisker_and_no_button_is_cut(page, server)
         assert box["x"] >= 0 and box["x"] + box["width"] <= 390, name
 
 
-def test_on_a_phone_the_budget_stands_above_the_chart_and_stays_in_view_beside_it(page, server):
-    open_measured_page(page, server)
+def test_on_a_phone_the_budget_stands_above_the_chart_and_stays_in_view_beside_it(shared_page):
+    page = shared_page
     page.set_viewport_size({"width": 390, "height": 844})
     until(page, lambda: page.locator(".frontier-frame").first.bounding_box()["width"] < 390)
     budget, chart = page.locator(".st-key-tradeoff-budget-place"), page.locator(PLOT).first
@@ -343,8 +294,9 @@ def test_on_a_phone_the_budget_stands_above_the_chart_and_stays_in_view_beside_i
     assert 0 < budget.bounding_box()["y"] < 100, "it sticks below the navigation"
 
 
-def test_a_choice_and_a_row_open_their_settings_and_the_row_widens_its_decoders_lines(page, server):
-    open_measured_page(page, server)
+def test_a_choice_and_a_row_open_their_settings_and_the_row_widens_its_decoders_lines(shared_page):
+    page = shared_page
+    wait_until_measured(page)
     names = [name.split(" ", 1)[1] for _, name, _, _ in read_verdict(page)[1]]
     heading = page.get_by_test_id("stMain").locator("strong")
     for number in (1, 0):
@@ -363,6 +315,76 @@ def test_a_choice_and_a_row_open_their_settings_and_the_row_widens_its_decoders_
     name = row.locator("button span").inner_text()
     row.click()
     page.locator(".setting strong").filter(has_text=name).wait_for(timeout=WAIT)
+
+
+@pytest.mark.deep  # a cell and a point of Explore's charts are clicked in every run
+def test_a_click_on_a_bar_asks_its_query_and_one_on_a_point_opens_its_set(page, server):
+    open_measured_page(page, server)
+    click_last_bar(page)
+    page.get_by_text("Show all", exact=True).click()
+    idle(page)
+    page.wait_for_timeout(1000)
+    label, x, y = page.evaluate(LONELIEST)
+    name = re.search(r"→ (\w+)", label).group(1)
+    page.mouse.click(x, y)
+    heading = page.get_by_test_id("stMain").locator("strong", has_text=engine.methods()[name].title)
+    heading.first.wait_for(timeout=WAIT)
+    until(page, lambda: len(lists(page)[0]) >= 5)
+    assert page.evaluate(LONELIEST)[0] == label, "the point stays where it was"
+
+
+def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(page, server):
+    sent = record_sent_messages(page)
+    open_measured_page(page, server)
+    level = page.get_by_role("slider", name="Budget")
+    level.scroll_into_view_if_needed()
+    assert level.inner_text() == "keep ≥ 95% of Top-k's Recall"
+    box, first_verdict, first_looks = level.bounding_box(), read_verdict(page), page.evaluate(LOOKS)
+    assert "keep 95% of Top-k's Recall@10" in first_verdict[0][0]
+    assert not page.evaluate(STRUCK)
+    slider = page.locator(".budget").filter(has_text="Keep at least this share")
+    x, y, n_sent_before = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, len(sent)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - 20, steps=4)
+    for down in (10, 25, 40):
+        page.mouse.move(x, y + down, steps=4)
+        share, (sentences, choices) = page.evaluate(LINE), read_verdict(page)
+        assert level.inner_text() == f"keep ≥ {share:g}% of Top-k's Recall"
+        assert slider.locator("output").inner_text() == f"{share:g}%", "the slider beside the chart follows"
+        assert page.locator(".best:visible th", has_text=f"Keeps {share:g}%").count() == 1
+        assert f"keep {share:g}% of Top-k's Recall@10" in sentences[0]
+        if choices[0][0] == "Sure":
+            chosen = page.locator(".best:visible tbody tr").first
+            assert "chosen" in chosen.get_attribute("class"), "the table follows, its first row is the sure setting"
+            row = chosen.inner_text().replace("\N{NO-BREAK SPACE}", " ")
+            assert choices[0][1].split(" ", 1)[1] in row and "sure" in row
+        assert len(choices) == len(page.evaluate(LOOKS)["rings"]) > 0
+        for (role, name, n_squares, chance), label in zip(choices, page.evaluate(LOOKS)["labels"], strict=True):
+            assert name.split(" ", 1)[1] in " ".join(sentences) and f"{role.lower()}: {name.split(' ', 1)[1]}" == label
+            reason = ", lowered as the best of many looks better than it is" if n_squares < 50 else ""
+            assert chance.removesuffix(reason) == f"chance to keep {share:g}% of Recall: {n_squares} in 100"
+            assert (n_squares >= 95) == (role == "Sure")
+    assert 80 < share < 95 and len(sent) == n_sent_before, "the line follows, the server hears nothing"
+    dragged_verdict, dragged_looks = read_verdict(page), page.evaluate(LOOKS)
+    assert dragged_verdict != first_verdict and dragged_looks["rings"] != first_looks["rings"]
+    assert len(dragged_looks["widths"]) == len(first_looks["widths"]) > 10
+    widened = zip(dragged_looks["widths"], first_looks["widths"], strict=True)
+    assert all(now > before - 0.051 for now, before in widened) and dragged_looks["widths"] != first_looks["widths"]
+    page.mouse.up()
+    until(page, lambda: f"{share:g}%" in slider.inner_text())
+    assert len(sent) == n_sent_before + 1
+    idle(page)
+    page.wait_for_timeout(500)
+    assert read_verdict(page) == dragged_verdict, "the server says what the browser said"
+    assert_same_looks(page.evaluate(LOOKS), dragged_looks)
+    level.focus()
+    level.press("ArrowUp")
+    until(page, lambda: f"{share + 0.5:g}%" in slider.inner_text())
+    until(page, lambda: f"keep {share + 0.5:g}% of Top-k's" in read_verdict(page)[0][0])
+    page.set_viewport_size({"width": 1024, "height": 900})
+    # There is none while the page is drawn anew.
+    until(page, lambda: (page.locator(PLOT).first.bounding_box() or {"width": 0})["width"] > 900)
 
 
 def test_the_dot_runs_along_the_curve_under_the_finger(page, server):

@@ -4,7 +4,9 @@ import gc
 
 import pytest
 
-from dashboard.services import corpora, jobs, memo
+from dashboard.services import corpora, jobs, memo, off_topic
+from dashboard.tradeoff import selection
+from support import warm_home
 from support.pages import fresh_corpora
 from support.patience import patient
 
@@ -32,10 +34,21 @@ def no_job_of_a_failure(request):
             job.join(patient(60))
 
 
+KEPT_TABLES = (off_topic.COUNTS_TABLE, off_topic.FLOORS_TABLE, selection.MEMORY_KEY)
+"""Tables that are full of what takes long and depends on nothing but their keys; a file has them from test to test."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_tables():
+    """What sessions share is computed anew in each file, as it is in a new server."""
+    memo._SHARED_TABLES.clear()
+
+
 @pytest.fixture(autouse=True)
 def own_results():
-    """What sessions share is computed anew in each test, as it is in a new server."""
-    memo._SHARED_TABLES.clear()
+    """All of it but these tables is computed anew in each test."""
+    for name in memo._SHARED_TABLES.keys() - set(KEPT_TABLES):
+        del memo._SHARED_TABLES[name]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -59,9 +72,9 @@ def table(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def own_home(tmp_path_factory):
+def own_home(warm, tmp_path_factory):
     """A cache and a memory of corpora of the file's own, and a folder for corpora."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FRONTIER_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("FRONTIER_HOME", str(warm_home.copy(tmp_path_factory.mktemp("home") / "home")))
         fresh_corpora(patch)
         yield tmp_path_factory.mktemp("set")

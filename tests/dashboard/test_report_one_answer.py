@@ -16,7 +16,6 @@ from engine.evaluation.metrics import available_metrics
 from engine.evaluation.sweep.sweep import grid
 from support import datafiles, pages
 from support.cli import run
-from support.draws import deepen
 from support.judged_sets import DATA, SETS
 
 K, POINTS, SPLIT = 5, 2, "dev"
@@ -65,7 +64,8 @@ def decide_on_the_page(path):
 MANY = [("numpy-api", "dev", 150), ("toollens", "dev", 150), ("ultratool-en", "test", 150)]
 
 
-@pytest.mark.parametrize("name,split,n_queries", deepen([("numpy-api", "dev", 60), *MANY], MANY))
+@pytest.mark.deep  # each page is compared with the engine in every run
+@pytest.mark.parametrize("name,split,n_queries", [("numpy-api", "dev", 60), *MANY])
 def test_everybody_gives_one_answer(name, split, n_queries, tmp_path):
     if name != "numpy-api" and name not in SETS:
         pytest.skip("the judged sets are not on this machine (set FRONTIER_DATA)")

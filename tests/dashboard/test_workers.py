@@ -120,6 +120,7 @@ def test_workers_load_start_again_and_end_together(home, folders, sent):
     assert "2 workers ended" in printed and "Traceback" not in printed, printed
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_workers_whose_parent_is_killed_end_by_themselves(home):
     port = free_ports(2)

@@ -122,9 +122,9 @@ def _cell_name(split: str, label: str, k: int) -> str:
 
 def _sweep(folder: Path, say: Say) -> str:
     _say_cells(say)
-    chosen = [*engine.grid("top_k"), *engine.grid("mmr", points=30), *engine.grid("vrsd"), *engine.grid("max_sum", 9)]
-    data = sweeps.toy(n=120, batch=24)
-    return digest_of_all(engine.sweep(chosen, *data, k=(2, 5, 9), metrics=sweeps.METRICS, store=folder / "sweep.db"))
+    chosen = [*engine.grid("top_k"), *engine.grid("mmr", points=14), *engine.grid("vrsd"), *engine.grid("max_sum", 4)]
+    data = sweeps.toy(n=60, batch=8)
+    return digest_of_all(engine.sweep(chosen, *data, k=(2, 5), metrics=sweeps.METRICS, store=folder / "sweep.db"))
 
 
 def _tune(folder: Path, say: Say) -> str:

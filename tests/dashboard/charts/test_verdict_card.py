@@ -72,12 +72,24 @@ def measured(demo):
     return cells, curves
 
 
+ESTIMATED = {}
+"""Frontier, estimates and curves of what is measured, by the methods and the axis."""
+
+
+def estimate(measured, methods, x):
+    """Return the frontier, the estimates and the curves of some methods, computed once."""
+    if (methods, x) not in ESTIMATED:
+        cells, curves = ([point for point in points if point.method in methods] for points in measured)
+        points = frontier(cells, x, "recall", cells[0].k, resamples=100)
+        base = next(cell for cell in cells if cell.method == "top_k")
+        estimates = estimate_options([*cells, *curves], baseline=base, metric="recall", objective=x, k=base.k)
+        ESTIMATED[methods, x] = points, estimates, curves
+    return ESTIMATED[methods, x]
+
+
 def make_card(measured, methods=NINE, keep=0.95, x="ilad", **changes):
     """Make the card of some methods at a budget, as the page does."""
-    cells, curves = ([point for point in points if point.method in methods] for points in measured)
-    points = frontier(cells, x, "recall", cells[0].k, resamples=100)
-    base = next(cell for cell in cells if cell.method == "top_k")
-    estimates = estimate_options([*cells, *curves], baseline=base, metric="recall", objective=x, k=base.k)
+    points, estimates, curves = estimate(measured, methods, x)
     decision = estimates.decide(keep, with_options=False)
     chart = FrontierChart(frontier=points, dark=False, share=keep, estimates=estimates, exact=curves)
     content = {"headline": shorten_headlines(decision), "chart": chart, "decision": decision, "code": CODE}

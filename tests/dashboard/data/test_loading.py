@@ -19,7 +19,8 @@ from dashboard.session.link import State, format_state
 from dashboard.session.query import LABELLED
 from engine.data import cache
 from engine.errors import Cancelled, DataError
-from support import pages
+from support import pages, warm_home
+from support.draws import every_other
 from support.encoders import copy_model
 from support.patience import patient
 
@@ -28,9 +29,9 @@ PROMPTS = {"config_sentence_transformers__json": {"prompts": {"query": "zebra cr
 
 
 @pytest.fixture(autouse=True)
-def apart(tmp_path, monkeypatch):
+def apart(warm, tmp_path, monkeypatch):
     """A cache and a memory of this test's own."""
-    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("FRONTIER_HOME", str(warm_home.copy(tmp_path / "home")))
     pages.fresh_corpora(monkeypatch)
 
 
@@ -219,8 +220,7 @@ def openings():
     on.clear()
 
 
-@pytest.mark.parametrize("way", ["Path", "Upload"])
-@pytest.mark.parametrize("name", ["papers.csv", "papers.tsv", "papers.jsonl"])
+@pytest.mark.parametrize(("name", "way"), every_other(["papers.csv", "papers.tsv", "papers.jsonl"], ["Path", "Upload"]))
 def test_a_table_is_opened_once_from_its_name_to_the_loaded_corpus(tmp_path, openings, way, name):
     rows = {"csv": "id;text\n1;a cat\n2;a dog\n", "tsv": "id\ttext\n1\ta cat\n2\ta dog\n"}
     content = rows.get(name.rpartition(".")[2], '{"id": 1, "text": "a cat"}\n{"id": 2, "text": "a dog"}\n')

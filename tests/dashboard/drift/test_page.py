@@ -22,6 +22,7 @@ from engine.drift.history import moments
 from engine.simulation.simulate import simulate
 from engine.views.names import name_document
 from support import pages
+from support.draws import deepen
 from support.live_feedback import add
 from support.patience import patient
 
@@ -136,6 +137,7 @@ def test_charts_are_drawn_before_the_map_which_takes_longer(shown, monkeypatch):
     assert not looking_at(shown, "Map").exception and drawn[-2:] == ["draw_sparklines", "_draw_arrows"]
 
 
+@pytest.mark.deep
 def test_a_reranker_and_documents_that_come_later():
     later = {f"{FORM_PREFIX}.reranker": "judgements", f"{FORM_PREFIX}.candidates": 5, f"{FORM_PREFIX}.arriving": 0.3}
     app = simulated(**later, **{f"{FORM_PREFIX}.round": 20, f"{FORM_PREFIX}.newcomers": "printed"})
@@ -183,6 +185,7 @@ def test_hops_are_offered_where_questions_have_plans(tmp_path):
     assert any("every hop shown in" in line.value for line in app.markdown)
 
 
+@pytest.mark.deep
 def test_two_encoders_on_one_map(shown, monkeypatch):
     (result,) = shown.session_state["drift.outcomes"].values()
     assert drift_map.list_variants(history.from_simulation(result)) == {}
@@ -337,7 +340,7 @@ def test_votes_that_swap_two_results_number_them_by_their_present_ranks():
     assert [text.split("  ")[0] for text in ballot] == ["2 (was 1)", "1 (was 2)"]
 
 
-@pytest.mark.parametrize("count", [1, 30])
+@pytest.mark.parametrize("count", deepen([1, 30], [30]))
 def test_without_judgements_documents_ask_for_themselves(tmp_path, count):
     source = pages.csv_source(
         tmp_path / "few.csv", [(row, f"text number {row} about {row * 7}") for row in range(count)]
@@ -449,6 +452,7 @@ def test_a_simulation_becomes_the_corpus_s_feedback(shown):
     assert f"After record {now.position}." in status(shown) and len(moments(now.position)) == 21
 
 
+@pytest.mark.deep
 def test_full_information_cannot_become_feedback():
     app = simulated(**{f"{FORM_PREFIX}.mode": "full"})
     looking_at(app, "Votes")

@@ -130,6 +130,7 @@ def test_no_query_is_refused_and_a_stop_ends_it():
     assert told == [(1, 3, "queries at every λ")]
 
 
+@pytest.mark.deep
 def test_twenty_queries_of_four_decoders_are_under_two_megabytes(demo):
     dataset, space = demo
     judged = engine.embed_queries(space, dataset.judged("dev"))

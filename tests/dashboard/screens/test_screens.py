@@ -4,17 +4,19 @@ from dataclasses import replace
 
 import pytest
 
+import engine
 from dashboard.data import loading
 from dashboard.services import corpora
 from dashboard.services.source import Source
 from support import pages
 from support.demo import demo_counts
+from support.draws import deepen
 from support.patience import patient
+
+SELECTORS = list(engine.methods("selector"))
 
 
 def test_explore_shows_every_method_and_its_parameters():
-    import engine
-
     specs = list(engine.methods("selector").values())[:3]
     app = pages.screen("explore", decoders=[spec.name for spec in specs])
     keys = {f"explore.{spec.name}.{p.name}" for spec in specs for p in spec.params}
@@ -78,17 +80,14 @@ def test_without_a_decoder_that_weighs_the_weights_view_adds_one():
     assert app.session_state["decoders"] == ["top_k", "mmr", "nnn"] and "gives each" not in pages.texts(app)
 
 
-def test_every_view_draws_with_every_number_of_decoders():
-    import engine
+@pytest.mark.parametrize("count", deepen([1, 5, len(SELECTORS)], [5]))
+def test_every_view_draws_with_every_number_of_decoders(count):
     from dashboard.explore.page import VIEWS
 
-    names = list(engine.methods("selector"))
-    for chosen in (names[:1], names[1:2], names[:5], names):
-        app = pages.screen("explore", decoders=chosen)
-        for view in reversed(VIEWS):
-            pages.pick(app, "View", view)
-        assert len(pages.sets(app)) == len(chosen)
-    assert len(pages.figures(app, "ILAD@10")) == len(names)
+    app = pages.screen("explore", decoders=SELECTORS[-count:])
+    for view in reversed(VIEWS):
+        pages.pick(app, "View", view)
+    assert len(pages.sets(app)) == len(pages.figures(app, "ILAD@10")) == count
 
 
 def test_the_slider_trades_relevance_for_diversity():

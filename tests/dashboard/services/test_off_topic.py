@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import engine
-from dashboard.services import off_topic
+from dashboard.services import memo, off_topic
 from dashboard.services.jobs import Job
 from dashboard.services.source import Source
 from engine.views.topic import count_off_topic
@@ -18,6 +18,7 @@ VRSD = engine.Decoder(engine.make("vrsd"))
 
 @pytest.fixture
 def loaded(monkeypatch):
+    memo._SHARED_TABLES.clear()
     monkeypatch.setattr(off_topic, "MAX_COUNTED_QUERIES", 40)
     return load(Source("numpy-api"))
 

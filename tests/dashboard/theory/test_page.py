@@ -18,6 +18,7 @@ from engine.theory.measured_dimensions import TRIED_DIMENSIONS, LengthDimension,
 from engine.theory.random_projections import find_kept_dimensions
 from engine.views.theory import compare_with_bound, compute_needed, proof, turn_query
 from support import pages
+from support.draws import deepen
 from support.patience import patient
 from support.theory_page import open_theory_view, read_messages
 
@@ -184,7 +185,7 @@ def test_boxes_stand_for_a_view_until_its_study_has_something(go, monkeypatch):
     assert not any("frontier-skeleton" in html.value for html in app.get("html"))
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", deepen([1, 2, 3], [2, 3]))
 def test_small_corpora_without_judgements_teach(few, count):
     source = few(count)
     app = pages.pick(open_theory_view(SUPPORT, source), "Query", "Similar")

@@ -28,6 +28,7 @@ from engine.training.experiment import histories
 from engine.training.leakage import learnt_from
 from engine.training.recipes import RECIPES, declared_params
 from support import pages
+from support.draws import deepen
 from support.live_feedback import add
 from support.patience import patient
 from support.train_page import METHOD, QUICK, SMALL, THINGS, divide_key, page
@@ -241,7 +242,7 @@ def called(source):
     return f"{RECIPES[METHOD].title} {source.trained[:6]}"
 
 
-@pytest.mark.parametrize("name", ["tradeoff", "tune", "drift", "data"])
+@pytest.mark.parametrize("name", deepen(["tradeoff", "tune", "drift", "data"], ["drift"]))
 def test_every_page_works_on_them_and_where_it_measures_says_what_was_learnt_from(used, source, name):
     there = pages.load(used)
     judged = there.dataset.judged("test")
@@ -321,6 +322,7 @@ def test_trained_and_plain_are_compared_and_the_cache_says_what_was_trained(used
     assert f"{name}: {METHOD}, to be used" in trained and f"{name}: training of {METHOD}" in trained
 
 
+@pytest.mark.deep
 def test_a_stopped_training_keeps_its_best_and_goes_on(source, monkeypatch):
     real = training_request.course
 

@@ -40,6 +40,12 @@ def shown(outcomes, **session):
     return pages.screen("tune", **{**QUICK, "tune.outcomes": dict(outcomes), **session})
 
 
+@pytest.fixture(scope="module")
+def seen(outcomes):
+    """That page, only to be looked at."""
+    return shown(outcomes)
+
+
 def headings(app):
     """What stands in HTML, without its tags."""
     return re.sub("<[^>]+>", "", " ".join(element.proto.body for element in app.get("html")))
@@ -50,8 +56,8 @@ def outcome(app):
     return result
 
 
-def test_the_result_is_what_the_engine_finds(outcomes):
-    app = shown(outcomes)
+def test_the_result_is_what_the_engine_finds(seen):
+    app = seen
     loaded = pages.load()
     data = loaded.dataset
     qrels = {split: subsample(data.qrels[split], 80) for split in ("dev", "test")}
@@ -73,16 +79,15 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     assert outcome(app).tuned.as_json() == result.as_json()
 
 
-def test_after_a_run_the_form_is_one_line_above_the_result(outcomes):
-    app = shown(outcomes)
-    (line,) = [one for one in app.expander if one.label.startswith("Tuned ")]
+def test_after_a_run_the_form_is_one_line_above_the_result(seen):
+    (line,) = [one for one in seen.expander if one.label.startswith("Tuned ")]
     assert line.label.startswith("Tuned MMR for most diversity") and line.label.endswith("k = 10 · change")
     assert not line.proto.expanded
     assert {button.key for button in line.button} >= {"tune.start"}, "the whole form is inside"
     assert not any(one.label.startswith("Tuned ") for one in pages.screen("tune").expander), "nothing was tuned yet"
 
 
-def test_a_bet_that_test_never_measured_is_said(outcomes):
+def test_a_bet_that_test_never_measured_is_said(outcomes, seen):
     ((digest, known),) = outcomes.items()
     decision = known.tuned.decision
     some = decision.bet or decision.sure or decision.nearest
@@ -91,7 +96,7 @@ def test_a_bet_that_test_never_measured_is_said(outcomes):
     app = shown({digest: lowered})
     said = f"The bet, {unknown.name}, was never measured on test"
     assert said in pages.texts(app) and "not measured on test" in headings(app)
-    assert said not in pages.texts(shown(outcomes)), "the bet of a run is measured there"
+    assert said not in pages.texts(seen), "the bet of a run is measured there"
 
 
 def test_the_form_says_what_a_start_would_do():
@@ -122,7 +127,7 @@ def test_fixed_parameters_start_as_explore_has_them():
     [
         (["l1"], {"scale": "support"}, "explore.nnn.l1.support"),
         pytest.param(["l1"], {"scale": "relative"}, "explore.nnn.l1.relative", marks=pytest.mark.deep),
-        (["l1", "l2"], {}, "explore.nnn.l1"),
+        pytest.param(["l1", "l2"], {}, "explore.nnn.l1", marks=pytest.mark.deep),
     ],
 )
 def test_apply_sets_what_explore_shows(monkeypatch, free, fixed, key):
@@ -215,9 +220,9 @@ def test_an_opened_setting_shows_its_figures_and_can_be_applied(outcomes, monkey
     assert app.session_state["explore.mmr.relevance_weight"] == weight
 
 
-def test_choice_that_is_not_confirmed_has_no_primary_button(outcomes):
+def test_choice_that_is_not_confirmed_has_no_primary_button(outcomes, seen):
     (tuned,) = [outcome.tuned for outcome in outcomes.values()]
-    (button,) = [b for b in shown(outcomes).button if b.key == "tune.apply"]
+    (button,) = [b for b in seen.button if b.key == "tune.apply"]
     assert button.proto.type == ("secondary" if is_choice_denied(tuned) else "primary")
 
 
@@ -236,8 +241,8 @@ def test_small_confirmed_gain_is_said_in_words_and_without_green(outcomes, low, 
     assert f'<span style="color: {STATUS_COLOURS[colour]}">{words}</span>' in heading
 
 
-def test_what_tradeoff_chose_for_the_same_question_is_named_beside_the_choice(outcomes):
-    assert "Trade-off chooses on the queries that it shows" in pages.texts(shown(outcomes))
+def test_what_tradeoff_chose_for_the_same_question_is_named_beside_the_choice(outcomes, seen):
+    assert "Trade-off chooses on the queries that it shows" in pages.texts(seen)
     digest = digest_query_ids(next(iter(outcomes.values())).tuned.estimates.aligned.queries)
     chosen = PageChoice(name="VRSD", n_queries=7, queries_digest="of others", split="test")
     app = shown(outcomes, choices={(TRADEOFF, identify_data(pages.load()), 10, 0.95): chosen})
@@ -320,6 +325,7 @@ def test_splits_that_share_queries_are_refused_in_the_engines_words(folder):
     assert "measured on dev only" in headings(pages.press_and_finish(app, "tune.start", "tune"))
 
 
+@pytest.mark.deep
 def test_the_names_of_splits_are_never_markup(folder):
     path, judge = folder
     hostile = "$x^2$ :red[a] ![y](b) `c`"
@@ -371,8 +377,8 @@ def test_own_vectors_of_queries_are_tuned(tmp_path):
     assert "no encoder" not in pages.texts(app) and "tune.start" in pages.keys(app)
 
 
-def test_bars_say_how_they_are_widened_and_what_a_tick_on_one_side_is(outcomes):
+def test_bars_say_how_they_are_widened_and_what_a_tick_on_one_side_is(outcomes, seen):
     (tuned,) = [outcome.tuned for outcome in outcomes.values()]
-    texts, n_compared = pages.texts(shown(outcomes)), max(row.comparisons for row in tuned.comparisons)
+    texts, n_compared = pages.texts(seen), max(row.comparisons for row in tuned.comparisons)
     assert f"Bars: 95% bootstrap intervals, widened as {n_compared:,} differences are looked at (Holm)." in texts
     assert not tuned.stays and "Tick on one side: what the choice surely keeps (95%)" in texts

@@ -14,6 +14,7 @@ from dashboard.session.restore import parse_link
 from engine.decoder import Decoder
 from engine.stages import make
 from support import pages
+from support.draws import deepen
 
 KEY = decoders.OWN_DOCUMENTS_KEY
 DECODERS = tuple(Decoder(make(name)) for name in ("top_k", "mmr"))
@@ -45,7 +46,7 @@ def open_page(name, source, rule=decoders.SAME_TEXT, **session):
     return pages.draw_page(pages.SCREENS / f"{name}.py", source=source, **{LINK_KEY: format_state(state)}, **session)
 
 
-@pytest.mark.parametrize("rule,without_self,count", RULES)
+@pytest.mark.parametrize("rule,without_self,count", deepen(RULES, RULES[-1:]))
 def test_tradeoff_measures_by_the_rule_and_its_link_has_it(source, rule, without_self, count):
     app = pages.finish_jobs(open_page("tradeoff", source, rule))
     assert app.selectbox(key=KEY).value == rule
