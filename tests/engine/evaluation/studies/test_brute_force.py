@@ -9,7 +9,6 @@ import torch
 
 import engine
 from engine.evaluation.studies.brute_force import optimum_gap
-from support.draws import deepen
 from support.instances import FAMILIES, problem
 from support.quadratic_oracles import Problem, small_instance
 
@@ -114,12 +113,13 @@ def test_optimum_value_equals_selector_objective(name):
 
 
 @pytest.mark.parametrize(
-    "weight,share,gap", deepen([(0.5, 0.6, 0.01), (0.7, 0.95, 0.002), (0.9, 0.95, 0.002)], [(0.9, 0.95, 0.002)])
+    "weight,share,gap,n_instances",
+    [(0.5, 0.6, 0.01, 20), (0.7, 0.95, 0.002, 20), pytest.param(0.9, 0.95, 0.002, 60, marks=pytest.mark.deep)],
 )
-def test_frank_wolfe_is_mostly_optimal(weight, share, gap):
+def test_frank_wolfe_is_mostly_optimal(weight, share, gap, n_instances):
     """A part of the instances of assets/results/optimality.md: n = 22, k = 5."""
     gaps, paper = [], []
-    for seed in range(20):
+    for seed in range(n_instances):
         rows, query = small_instance(seed)
         best = engine.optimum("frank_wolfe", rows, query, 5, relevance_weight=weight)
         for gaps_of_variant, params in ((gaps, {}), (paper, {"polish": False})):
