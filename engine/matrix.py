@@ -20,8 +20,6 @@ CHUNK_NUMBERS = 1 << 22
 """Numbers that a float64 pass holds at a time (32 MiB)."""
 CACHED_NUMBERS = 1 << 20
 """A matrix with more numbers is read from main memory on every pass."""
-MAX_SINGLE_COLUMN_NUMBERS = 1 << 23
-"""Up to this size a matrix–vector product is faster than a product with two columns."""
 MAX_CACHED_QUERIES = 8
 """Queries whose scores a cached matrix keeps, as moving a slider repeats the same query."""
 STEADY_BLOCK_NUMBERS = 1 << 17
@@ -212,9 +210,6 @@ def products(rows: Tensor, points: Tensor) -> Tensor:
     # While NumPy keeps to one thread, its product is the faster one; with more it is at the mercy of other processes.
     if points.shape[0] == 1 and rows.numel() <= MAX_SINGLE_THREAD_NUMBERS:
         return torch.from_numpy(points.numpy() @ rows.numpy().T)
-    if points.shape[0] == 1 and rows.numel() > MAX_SINGLE_COLUMN_NUMBERS:
-        # A matrix–vector product reads memory at half the pace of one with two columns: the point is taken twice.
-        return (rows @ points.repeat(2, 1).T)[:, 0].clone().unsqueeze(0)
     return points @ rows.T
 
 
