@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, wraps
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -27,8 +27,11 @@ def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
     @wraps(wrapped_function)
     def call_without_autocast(*args: object, **kwargs: object) -> object:
         """Call the wrapped function in full precision and without gradients."""
-        with torch.no_grad():
-            # Each kind of device has its own autocast; entered only if enabled, as a context costs time on every call.
+        has_gradients = torch.is_grad_enabled()
+        # Half of what `with torch.no_grad()` costs on every call.
+        torch.set_grad_enabled(False)
+        try:
+            # Each kind of device has its own autocast, which is left only if it is enabled.
             enabled = [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]
             if not enabled:
                 return wrapped_function(*args, **kwargs)
@@ -36,16 +39,36 @@ def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
                 for device in enabled:
                     disabled_autocast.enter_context(torch.autocast(device, enabled=False))
                 return wrapped_function(*args, **kwargs)
+        finally:
+            torch.set_grad_enabled(has_gradients)
 
     return call_without_autocast  # type: ignore[return-value]
 
 
+class DeferredRelevance:
+    """Base of candidates that compute their relevance when it is first read, if `defer` returned it."""
+
+    relevance: Tensor
+
+    def __post_init__(self) -> None:
+        if callable(self.relevance):
+            vars(self)["compute_relevance"] = vars(self).pop("relevance")
+
+    def __getattr__(self, name: str) -> Tensor:
+        """Compute the relevance; Python calls this for missing attributes only."""
+        if name != "relevance":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        relevance: Tensor = vars(self)["compute_relevance"]()
+        vars(self)["relevance"] = relevance
+        return relevance
+
+
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class Candidates(DeferredRelevance):
     """The documents that a selector chooses from, for B queries: B selection problems.
 
     vectors: (n, d) shared by the batch, or (B, m, d), one pool for each query in ascending row order
-    relevance: (B, n) or (B, m)
+    relevance: (B, n) or (B, m), or what `defer` returns
     queries: (B, d)
     inner_product: relevance is vectors · queries; otherwise the scorer's numbers are exact by definition
     matrix: the corpus that the vectors are or were taken from
@@ -74,12 +97,12 @@ class Candidates:
     @property
     def batch(self) -> int:
         """The number of problems, one for each query."""
-        return self.relevance.shape[0]
+        return self.queries.shape[0]
 
     @property
     def count(self) -> int:
         """The number of candidates of each problem."""
-        return self.relevance.shape[1]
+        return self.vectors.shape[-2]
 
     @property
     def max_norm(self) -> float:
@@ -150,6 +173,14 @@ class Candidates:
         return self.matrix.duplicate_of if self.inner_product and self.shared else None
 
 
+def defer(compute_relevance: Callable[[], Tensor]) -> Tensor:
+    """Return a stand-in for the relevance of candidates, which they compute when it is first read.
+
+    Selectors that take inner products in float64 never read those of lower precision.
+    """
+    return cast(Tensor, compute_relevance)
+
+
 def select_problem(candidates: Candidates, problem_index: int) -> Candidates:
     """Return the candidates of one query of a batch, as a batch of 1."""
     # A slice keeps the first dimension, where a number would drop it.
@@ -175,7 +206,7 @@ def get_corpus_rows(candidates: Candidates) -> Tensor:
     """Return (B, n) the candidates' rows in the corpus."""
     if candidates.pool is not None:
         return candidates.pool
-    return torch.arange(candidates.count, device=candidates.relevance.device).expand(candidates.batch, -1)
+    return torch.arange(candidates.count, device=candidates.vectors.device).expand(candidates.batch, -1)
 
 
 def scale_relevance(candidates: Candidates, scale: str) -> Candidates:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from numbers import Number
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.candidates import Candidates, get_corpus_rows, select_problems, without_autocast
+from engine.candidates import Candidates, defer, get_corpus_rows, select_problems, without_autocast
 from engine.data.encoders import embed
 from engine.data.endpoints.consent import limit_tokens
 from engine.display import OneLine
@@ -256,9 +257,9 @@ def decode_grid(
     k = SET_SIZE.check(k)
     batch = _decoder_batch(decoders[0], space, queries)
     own_rows = find_own_documents(space, batch.ids, batch.texts, decoders[0].without_self)
-    is_document = own_rows >= 0
-    if not is_document.any():
+    if max(own_rows.tolist(), default=-1) < 0:
         return _decode_batch(decoders, space, batch, k)
+    is_document = own_rows >= 0
     # Queries that are documents choose among the others: their candidates are decoded apart.
     groups = [np.flatnonzero(~is_document), np.flatnonzero(is_document)]
     decoded = []
@@ -313,7 +314,7 @@ def score_candidates(decoder: Decoder, space: Space, query: QueryLike) -> Scored
     block = _score_block(decoder, space, batch, depth, own_rows=own_rows)
     ((_, candidates),) = block.groups
     source_limit = find_source_limit(decoder, space)
-    return ScoredCandidates(candidates, block.retrieved[0], decoder.rerank is not None, source_limit)
+    return ScoredCandidates(candidates, block.retrieved.relevance[0], decoder.rerank is not None, source_limit)
 
 
 def select_from(selector: Selector, scored_candidates: ScoredCandidates, k: int = 10) -> Ranking:
@@ -449,11 +450,11 @@ def _select_from_arrays(stages: list[Selector], vectors: Any, queries: Any, k: i
     matrix, points = resolve_search_inputs(vectors, queries)
     rows = matrix.vectors
     check_dimension("queries", points, rows, "the vectors", "have")
-    depth = min(pool or len(rows), len(rows))
+    depth = min(pool or len(matrix), len(matrix))
     answers = []
-    for start, stop in _cut_into_blocks(len(points), rows, depth, len(stages)):
+    for start, stop in _cut_into_blocks(points.shape[0], rows, depth, len(stages)):
         block = points[start:stop]
-        candidates = Candidates(rows, products(rows, block), block, matrix)
+        candidates = Candidates(rows, defer(partial(products, rows, block)), block, matrix)
         answers.append(_select_rankings(stages, select_pool(candidates, depth), k))
     return [Ranking.joined(parts) for parts in zip(*answers, strict=True)]
 
@@ -581,7 +582,7 @@ def query_batch(space: Space | Elsewhere, queries: QueryLike) -> QueryBatch:
         query_rows = matrix.vectors
         if space.matrix.unit:
             query_rows = query_rows / matrix.lengths.clamp_min(torch.finfo(query_rows.dtype).tiny).unsqueeze(1)
-        ids = tuple(map(str, range(len(query_rows))))
+        ids = tuple(map(str, range(len(matrix))))
         # Numbers that nothing adapts are checked already, and no encoder made them.
         if space.adapt is None:
             return QueryBatch(ids, query_rows.to(space.device, space.vectors.dtype))
@@ -692,8 +693,8 @@ def embed_queries(
 class _ScoredBlock:
     """A block of queries with their scored candidates, in groups of queries whose pools have one size."""
 
-    retrieved: Tensor  # (B, n) scores of the first scorer for every document
-    groups: list[tuple[Tensor, Candidates]]  # positions of a group's queries, and the candidates of the selector
+    retrieved: Candidates  # every document, with the scores of the first scorer
+    groups: list[tuple[list[int], Candidates]]  # positions of a group's queries, and the candidates of the selector
 
     def select(self, selectors: Sequence[Selector], k: int, source_limit: SourceLimit | None) -> list[Ranking]:
         """Select k candidates of every query by each selector; return one ranking of the block for each."""
@@ -701,7 +702,7 @@ class _ScoredBlock:
         if len(grouped_rankings) == 1:
             return grouped_rankings[0]
         # The groups' queries are put back into the order of the block.
-        order = torch.cat([positions for positions, _ in self.groups]).argsort()
+        order = torch.tensor([position for positions, _ in self.groups for position in positions]).argsort()
         return [Ranking.joined(parts).take(order) for parts in zip(*grouped_rankings, strict=True)]
 
 
@@ -728,7 +729,9 @@ def _score_block(
                 f"{scorer.label} reads the queries' words, and these are vectors alone; pass engine.Queries or plain "
                 "text, or Embeddings with their texts"
             )
-    scores = _check_scores(retrieve, retrieve.score(space, batch))
+    compute_scores = partial(_compute_scores, retrieve, space, batch)
+    # Inner products of checked vectors are finite: none is looked at before a selector needs it.
+    scores = defer(compute_scores) if retrieve.inner_product else compute_scores()
     # Scales of relevance concern those selectors alone that add it to similarities.
     needs_scale = isinstance(decoder.select, TradeOffSelector)
     unpooled = Candidates(
@@ -736,9 +739,9 @@ def _score_block(
         similarity_scale=has_similarity_scale(retrieve),
         scale_basis=retrieve.find_scale_basis(space, batch) if needs_scale else None,
     )  # fmt: skip
-    matches = retrieve.find_matches(space, batch, scores)
+    matches = None if retrieve.retrieves_all else retrieve.find_matches(space, batch, unpooled.relevance)
     if own_rows is not None:
-        matches = exclude_own_documents(scores, matches, own_rows)
+        matches = exclude_own_documents(unpooled.relevance, matches, own_rows)
     if matches is not None and rerank is None and k_max is not None:
         depth = min(depth, k_max)
     groups = []
@@ -747,13 +750,13 @@ def _score_block(
             own_part = None if own_rows is None else own_rows[positions]
             part = replace(part, n_matches=matches[positions].sum(1), own_rows=own_part)
         if rerank is not None and part.count:
-            part_batch, pool_rows = batch.take(positions.tolist()), get_corpus_rows(part)
-            pool_scores = _check_scores(rerank, rerank.score(space, part_batch, pool_rows))
+            part_batch, pool_rows = batch.take(positions), get_corpus_rows(part)
+            pool_scores = _compute_scores(rerank, space, part_batch, pool_rows)
             part = replace_relevance(part, pool_scores, rerank)
             basis = rerank.find_scale_basis(space, part_batch) if needs_scale else None
             part = replace(part, scale_basis=None if basis is None else basis.gather(1, pool_rows))
         groups.append((positions, part))
-    return _ScoredBlock(scores, groups)
+    return _ScoredBlock(unpooled, groups)
 
 
 def exclude_own_documents(scores: Tensor, matches: Tensor | None, own_rows: Tensor) -> Tensor:
@@ -765,25 +768,25 @@ def exclude_own_documents(scores: Tensor, matches: Tensor | None, own_rows: Tens
     return matches.scatter(1, own_rows.unsqueeze(1), torch.zeros_like(own_rows, dtype=torch.bool).unsqueeze(1))
 
 
-def _group_by_matches(candidates: Candidates, matches: Tensor | None, depth: int) -> list[tuple[Tensor, Candidates]]:
+def _group_by_matches(candidates: Candidates, matches: Tensor | None, depth: int) -> list[tuple[list[int], Candidates]]:
     """Cut each query's pool from its matches, `depth` at most; return groups of queries with pools of one size.
 
     matches: True for documents that can be retrieved, (B, n); None for all
     """
-    all_positions = torch.arange(candidates.batch, device=candidates.relevance.device)
     if matches is None:
-        return [(all_positions, select_pool(candidates, depth))]
-    pool_sizes = matches.sum(1).clamp(max=depth)
+        return [(list(range(candidates.batch)), select_pool(candidates, depth))]
+    pool_sizes = matches.sum(1).clamp(max=depth).tolist()
     groups = []
-    for size in pool_sizes.unique().tolist():
-        positions = all_positions[pool_sizes == size]
-        part = select_problems(candidates, positions)
+    for size in sorted(set(pool_sizes)):
+        positions = [position for position, pool_size in enumerate(pool_sizes) if pool_size == size]
+        part = select_problems(candidates, torch.tensor(positions, device=matches.device))
         groups.append((positions, select_pool(part, size, matches[positions])))
     return groups
 
 
-def _check_scores(scorer: Scorer, scores: Tensor) -> Tensor:
-    """Return a scorer's scores in float32 or float64; raise DataError if one is not finite."""
+def _compute_scores(scorer: Scorer, space: Space, batch: QueryBatch, rows: Tensor | None = None) -> Tensor:
+    """Return a scorer's scores of all documents or of `rows` in float32 or float64; DataError if one is not finite."""
+    scores = scorer.score(space, batch, rows)
     scores = scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
     # A finite sum proves every score finite in one pass; an infinite one may be an overflow of finite scores.
     if not math.isfinite(scores.sum()) and not bool(scores.isfinite().all()):

@@ -3,11 +3,10 @@
 import math
 import threading
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,8 +20,6 @@ CHUNK_NUMBERS = 1 << 22
 """Numbers that a float64 pass holds at a time (32 MiB)."""
 CACHED_NUMBERS = 1 << 20
 """A matrix with more numbers is read from main memory on every pass."""
-MAX_SINGLE_COLUMN_NUMBERS = 1 << 23
-"""Up to this size a matrix–vector product is faster than a product with two columns."""
 MAX_CACHED_QUERIES = 8
 """Queries whose scores a cached matrix keeps, as moving a slider repeats the same query."""
 STEADY_BLOCK_NUMBERS = 1 << 17
@@ -56,7 +53,8 @@ class Matrix:
         self._derived: dict[str, Any] = {}
         self._derived_lock = threading.RLock()
         self.lengths = torch.linalg.vector_norm(vectors, dim=1)
-        self.max_norm = float(self.lengths.max())
+        self.max_norm = float(self.lengths.max() if vectors.shape[0] > 1 else self.lengths)
+        min_length, max_length = length_limits(vectors.dtype)
         # A finite length proves every entry of its row finite; only a failure looks closer.
         if not math.isfinite(self.max_norm):
             invalid_rows = (~vectors.isfinite().all(1)).nonzero().flatten()
@@ -66,10 +64,9 @@ class Matrix:
                     f"{name} must be finite; {counted(len(invalid_rows), 'row')} with NaN or infinity (first rows: "
                     f"{examples})"
                 )
-        if self.max_norm < math.sqrt(torch.finfo(vectors.dtype).tiny) / torch.finfo(vectors.dtype).eps:
+        if self.max_norm < min_length:
             # Squares this small lose digits, or all: the largest entry bounds the length instead.
             self.max_norm = math.sqrt(vectors.shape[1]) * float(vectors.abs().max())
-        max_length = math.sqrt(torch.finfo(vectors.dtype).max) / 4
         if not self.max_norm <= max_length:
             raise DataError(
                 f"{name} must have rows of length at most {max_length:.3g} in {vectors.dtype}; the longest has "
@@ -77,7 +74,8 @@ class Matrix:
             )
 
     def __len__(self) -> int:
-        return len(self.vectors)
+        # The shape answers sooner than a tensor's own len().
+        return self.vectors.shape[0]
 
     @cached_property
     def unit(self) -> bool:
@@ -154,6 +152,13 @@ class Matrix:
         return first_duplicate(self.vectors)
 
 
+@cache
+def length_limits(dtype: torch.dtype) -> tuple[float, float]:
+    """Return the lengths below which squares lose digits, and above which products of vectors could overflow."""
+    limits = torch.finfo(dtype)
+    return math.sqrt(limits.tiny) / limits.eps, math.sqrt(limits.max) / 4
+
+
 def blocks(numbers_per_row: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Yield rows of all tensors, block by block, in blocks so small that a float64 pass fits memory.
 
@@ -200,23 +205,12 @@ def underflow(vectors: Tensor) -> float:
 
 def products(rows: Tensor, points: Tensor) -> Tensor:
     """Return the inner products of rows, (n, d), with points, (p, d), as (p, n), on the rows' device."""
-    if len(points) == 1:
-        if not rows.is_cpu:
-            return torch.mv(rows, points[0]).unsqueeze(0)
-        if rows.numel() > MAX_SINGLE_COLUMN_NUMBERS:
-            # A matrix–vector product reads memory at half the pace of one with two columns: the point is taken twice.
-            return (rows @ points.repeat(2, 1).T)[:, 0].clone().unsqueeze(0)
-        return torch.from_numpy(multiply_on_cpu(rows, points[0])).unsqueeze(0)
-    return points @ rows.T
-
-
-def multiply_on_cpu(rows: Tensor, point: Tensor) -> np.ndarray:
-    """Return (n,) inner products of rows on the CPU, (n, d), with one point, by PyTorch or NumPy."""
-    if rows.numel() > MAX_SINGLE_THREAD_NUMBERS:
-        return torch.mv(rows, point).numpy()
+    if points.shape[0] == 1 and not rows.is_cpu:
+        return torch.mv(rows, points[0]).unsqueeze(0)
     # While NumPy keeps to one thread, its product is the faster one; with more it is at the mercy of other processes.
-    result: np.ndarray = rows.numpy() @ point.numpy()
-    return result
+    if points.shape[0] == 1 and rows.numel() <= MAX_SINGLE_THREAD_NUMBERS:
+        return torch.from_numpy(points.numpy() @ rows.numpy().T)
+    return points @ rows.T
 
 
 def steady_products(rows: Tensor, points: Tensor, index: Tensor | None = None) -> Tensor:

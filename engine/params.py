@@ -19,6 +19,8 @@ from engine.wording import suggest_name
 
 UNSET = "none"
 """The text of an optional parameter without a value, in flags and links."""
+WHOLE_NUMBERS, REAL_NUMBERS = (int, Integral), (int, float, RealNumber)
+"""Types of numbers, Python's own first: an abstract class takes longer to ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,7 @@ class Whole(Number):
         if value is None and self.unset:
             return None
         # 3.0 counts as a whole number: JSON and sliders do not tell it from 3.
-        if not _is_number(value) or not (isinstance(value, Integral) or float(value).is_integer()):
+        if not _is_number(value) or not (isinstance(value, WHOLE_NUMBERS) or float(value).is_integer()):
             raise self.refuse(value)
         if value < self.low or (self.high is not None and value > self.high):
             raise self.refuse(value)
@@ -446,7 +448,7 @@ def _index_by_name(params: tuple[Param, ...], param_names: Mapping[str, Any], ow
 def _is_number(value: Any) -> bool:
     """Return True for real numbers, NumPy's too, but not for True and False."""
     # NumPy's are accepted, as a sweep over np.linspace should not need casts; bool is a subclass of int.
-    return isinstance(value, RealNumber) and not isinstance(value, bool)
+    return isinstance(value, REAL_NUMBERS) and not isinstance(value, bool)
 
 
 def _round_significant(value: float, digits: int) -> float:

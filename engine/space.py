@@ -51,6 +51,8 @@ class QueryBatch:
 
     def block(self, block_start: int, block_stop: int) -> QueryBatch:
         """Return the queries at positions block_start to block_stop."""
+        if block_stop - block_start == len(self):
+            return self
         block_texts = self.texts[block_start:block_stop] if self.texts is not None else None
         return QueryBatch(self.ids[block_start:block_stop], self.vectors[block_start:block_stop], block_texts)
 
@@ -346,7 +348,7 @@ def find_own_documents(
     corpus in a vector engine has none.
     """
     own_rows = np.full(len(query_ids), -1, dtype=np.int64)
-    if without_self is False or isinstance(space, Elsewhere) or (without_self is None and query_texts is None):
+    if without_self is False or (without_self is None and query_texts is None) or isinstance(space, Elsewhere):
         return own_rows
     corpus = space.corpus
     for query_index, query_id in enumerate(query_ids):
@@ -378,7 +380,7 @@ def describe_own_documents(
 
 def probe_of(space: Space | Elsewhere) -> Space:
     """Return the space that queries are embedded for: `space` itself, or a remote corpus's stand-in."""
-    return space.probe if isinstance(space, Elsewhere) else space
+    return space if isinstance(space, Space) else space.probe
 
 
 class _DerivedEntry:

@@ -266,7 +266,7 @@ class _OpenProblem:
         full_numbers, picked_rows = zip(*full_sources, strict=True)
         is_allowed = ~np.isin(self.sources, full_numbers) | np.isin(self.rows, np.concatenate(picked_rows))
         allowed, c = np.flatnonzero(is_allowed), self.problem
-        index = torch.from_numpy(allowed).to(c.relevance.device)
+        index = torch.from_numpy(allowed).to(c.vectors.device)
         vectors = c.vectors[index][None] if c.vectors.ndim == 2 else c.vectors[:, index]
         pool = torch.from_numpy(self.rows[allowed]).to(index.device)[None]
         relevance = c.relevance[:, index]

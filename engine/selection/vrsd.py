@@ -49,10 +49,10 @@ class VRSD(Selector):
             picks, cosines = select_nearest_sums(c, k)
             figures = {"objective": cosines[:, -1].tolist(), "close_calls": [0] * c.batch}
             return build_ranking(c, picks, cosines, {"candidates": [c.count] * c.batch, **figures})
-        all_queries = torch.arange(c.batch, device=c.relevance.device)
-        picked_ids = torch.empty(c.batch, k, dtype=torch.int64, device=c.relevance.device)
-        gains = torch.empty(c.batch, k, dtype=torch.float64, device=c.relevance.device)
-        close_calls = torch.zeros(c.batch, dtype=torch.int64, device=c.relevance.device)
+        all_queries = torch.arange(c.batch, device=c.vectors.device)
+        picked_ids = torch.empty(c.batch, k, dtype=torch.int64, device=c.vectors.device)
+        gains = torch.empty(c.batch, k, dtype=torch.float64, device=c.vectors.device)
+        close_calls = torch.zeros(c.batch, dtype=torch.int64, device=c.vectors.device)
         # A large corpus: picks by bounded float32 cosines, float64 only where their errors overlap.
         sum_race = _SumRace(c)
         for rank in range(k):

@@ -18,7 +18,7 @@ from engine.matrix import GRAM_ROWS
 from engine.solvers.jit import jit_dense, jit_exact
 from engine.values import Ranking
 
-STRIP_LENGTH = 512
+STRIP_LENGTH = 1024
 """Rows per block: their sums stay in the nearest cache while the dimensions pass."""
 
 
@@ -76,16 +76,20 @@ def transpose_vectors(vectors: Tensor) -> np.ndarray:
 class Gram:
     """The (n, n) inner products of some vectors, each row computed when a compiled loop first asks for it.
 
-    columns: (d, n) the vectors; rows: (n, n), of which `filled`, (n,), says what is there; squares: (n,) the diagonal
+    columns: (d, n) the vectors; rows: (n, n), of which `filled`, (n,), says what is there
     """
 
     def __init__(self, vectors: Tensor) -> None:
-        """Take vectors, (n, d), as columns; no inner product but the squares is computed yet."""
+        """Take vectors, (n, d), as columns; no inner product is computed yet."""
         self.columns = transpose_vectors(vectors)
         n_vectors = self.columns.shape[1]
         # Memory is taken only when a row is first written to.
         self.rows, self.filled = np.empty((n_vectors, n_vectors)), np.zeros(n_vectors, np.bool_)
-        self.squares = compute_squared_norms(self.columns)
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """(n,) squared lengths of the vectors, the diagonal."""
+        return np.asarray(compute_squared_norms(self.columns))
 
     @cached_property
     def mean_products(self) -> np.ndarray:
@@ -171,8 +175,8 @@ def build_ranking(c: Candidates, picks: np.ndarray, gains: np.ndarray, columns: 
 
     columns: diagnostics for its info, by name, each with one value a query
     """
-    device = c.relevance.device
-    return Ranking(torch.tensor(picks, device=device), torch.tensor(gains, device=device), list_infos(columns))
+    index, gain = (torch.from_numpy(np.ascontiguousarray(array)).to(c.vectors.device) for array in (picks, gains))
+    return Ranking(index, gain, list_infos(columns))
 
 
 def warm() -> None:

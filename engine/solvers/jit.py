@@ -190,7 +190,7 @@ def is_compiled(loop: Any) -> bool:
     """Return True if a loop's machine code is in this process or on disk, so a call need not compile it."""
     # Numba's index of a loop's compiled versions is a file called module.loop-….nbi.
     name = f"{loop.__module__.rpartition('.')[2]}.{loop.__name__}-*.nbi"
-    return bool(loop.signatures) or any(Path(code_folder()).rglob(name))
+    return bool(loop.overloads) or any(Path(code_folder()).rglob(name))
 
 
 def _guard_loop(loop: Any) -> None:

@@ -5,6 +5,7 @@ Ties go to the lower row.
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -82,6 +83,7 @@ def break_ties(
     return doc_ids[score_order[n_contenders.cumsum(0) - n_contenders]]
 
 
+@np.errstate(invalid="ignore")
 def rank_exactly(
     scores: Tensor, k: int, errors: Tensor, score_exactly: ExactScorer, rescore_all: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -94,23 +96,27 @@ def rank_exactly(
     n = scores.shape[1]
     n_fetched = min(n, k + N_RUNNERS_UP)
     top_scores, row_ids = scores.topk(n_fetched, dim=1)
-    tie_width = 2 * errors.unsqueeze(1)
+    host_scores, tie_width = top_scores.cpu().numpy(), 2 * errors.cpu().numpy()[:, None]
+    # Whoever is further than twice the error from both neighbours has its place; no two that are out, at −∞, tie.
+    is_near_tie = host_scores[:, :-1] - host_scores[:, 1:] <= tie_width
+    if not rescore_all and not is_near_tie[:, :k].any():
+        return row_ids[:, :k], top_scores[:, :k].double()
+    lowest_rival = host_scores[:, [max(k - 1, 0)]] - tie_width
     # Where candidates that were not fetched may tie with the k-th, all of those are fetched too.
-    if n_fetched < n and bool((top_scores[:, -1:] >= top_scores[:, k - 1 : k] - tie_width).any()):
-        n_fetched = max(n_fetched, int((scores >= top_scores[:, k - 1 : k] - tie_width).sum(1).max()))
-        top_scores, row_ids = scores.topk(n_fetched, dim=1)
-    exact_scores = top_scores.double()
-    # Whoever is further than twice the error from both neighbours has its place.
-    is_near_tie = top_scores[:, :-1] - top_scores[:, 1:] <= tie_width
-    is_open = torch.full_like(row_ids, rescore_all, dtype=torch.bool)
+    if n_fetched < n and (host_scores[:, -1:] >= lowest_rival).any():
+        n_rivals = int((scores >= torch.from_numpy(lowest_rival).to(scores.device)).sum(1).max())
+        top_scores, row_ids = scores.topk(max(n_fetched, n_rivals), dim=1)
+        host_scores = top_scores.cpu().numpy()
+        is_near_tie = host_scores[:, :-1] - host_scores[:, 1:] <= tie_width
+    is_open = np.full(host_scores.shape, rescore_all)
     is_open[:, 1:] |= is_near_tie
     is_open[:, :-1] |= is_near_tie
-    if not bool(is_open.any()):
-        return row_ids[:, :k], exact_scores[:, :k]
-    problem, rank_index = is_open.nonzero(as_tuple=True)
-    exact_scores[problem, rank_index] = score_exactly(problem, row_ids[problem, rank_index])
-    # By row first, then by score: both sorts are stable, so the lower row goes first among equals.
-    row_ids, row_order = row_ids.sort(dim=1)
-    exact_scores = exact_scores.gather(1, row_order)
-    row_order = exact_scores.argsort(dim=1, descending=True, stable=True)[:, :k]
-    return row_ids.gather(1, row_order), exact_scores.gather(1, row_order)
+    # Runners-up that cannot reach the k-th need no order among themselves.
+    is_open &= host_scores >= lowest_rival
+    problem, rank_index = (torch.from_numpy(index).to(scores.device) for index in is_open.nonzero())
+    exact_scores, host_ids = host_scores.astype(np.float64), row_ids.cpu().numpy()
+    exact_scores[is_open] = score_exactly(problem, row_ids[problem, rank_index]).cpu().numpy()
+    # By score first, then by row, so that the lower row goes first among equals.
+    order = np.lexsort((host_ids, -exact_scores))[:, :k]
+    ranked_ids, ranked_scores = (np.take_along_axis(array, order, 1) for array in (host_ids, exact_scores))
+    return torch.from_numpy(ranked_ids).to(scores.device), torch.from_numpy(ranked_scores).to(scores.device)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import engine
-from engine.candidates import Candidates, get_corpus_rows, scale_relevance
+from engine.candidates import Candidates, defer, get_corpus_rows, scale_relevance
 from engine.decoder import score_candidates, select_from
 from engine.matrix import Matrix, products
 from engine.stages import TradeOffSelector
@@ -28,6 +28,21 @@ def scale_by_hand(values, scale):
         low, high = min(values), max(values)
         return [(value - low) / (high - low) if high > low else 0.0 for value in values]
     return [1 - sum(other > value for other in values) / max(len(values) - 1, 1) for value in values]
+
+
+def test_deferred_relevance_is_computed_once_and_when_first_read():
+    calls, matrix = [], Matrix(torch.eye(2))
+
+    def compute():
+        calls.append(1)
+        return torch.tensor([[0.5, 1.0]])
+
+    c = Candidates(matrix.vectors, defer(compute), torch.ones(1, 2), matrix)
+    assert (c.batch, c.count, calls) == (1, 2, [])
+    assert c.relevance.tolist() == [[0.5, 1.0]] and c.relevance is c.relevance and calls == [1]
+    assert replace(c, inner_product=False).relevance is c.relevance and calls == [1]
+    with pytest.raises(AttributeError, match="'Candidates' object has no attribute 'scores'"):
+        _ = c.scores
 
 
 def make_candidates(seed, relevance=None, kind="clustered", n=30):

@@ -125,6 +125,8 @@ def test_a_scorer_without_a_finite_score_is_named(monkeypatch):
     from engine.scoring.dense import Dense
 
     space, queries = space_of(torch.eye(4)), queries_of(torch.eye(4)[:1])
+    # Inner products of checked vectors are always finite.
+    monkeypatch.setattr(Dense, "inner_product", False)
     for bad in (-torch.inf, torch.nan):
         scores = torch.tensor([[1.0, bad, 0.0, 0.5]])
         monkeypatch.setattr(Dense, "score", lambda *_, scores=scores: scores)

@@ -4,10 +4,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
+from typing import TypeVar
 
 from engine.display import OneLine
 from engine.errors import FrontierError
 from engine.progress import counted
+
+Function = TypeVar("Function", bound=Callable[..., object])
 
 FREE_TOKENS = 100_000
 """Fewer tokens are sent without a word of consent."""
@@ -121,18 +125,36 @@ def _use_allowance(allowance: Allowance) -> Iterator[Allowance]:
         _ALLOWANCE.reset(token)
 
 
-@contextmanager
-def limit_tokens(allowance: Allowance | None = None) -> Iterator[Allowance]:
+class _TokenLimit:
+    """A block or a decorated function whose sent tokens are counted together; it costs every decoded query little."""
+
+    def __init__(self, allowance: Allowance | None) -> None:
+        self.allowance = allowance
+
+    def __call__(self, function: Function) -> Function:
+        @wraps(function)
+        def call_within_limit(*args: object, **kwargs: object) -> object:
+            # Each call, maybe in a thread of its own, restores the allowance that it began with.
+            with _TokenLimit(self.allowance):
+                return function(*args, **kwargs)
+
+        return call_within_limit  # type: ignore[return-value]
+
+    def __enter__(self) -> Allowance:
+        used = _ALLOWANCE.get() or self.allowance or Allowance(FREE_TOKENS - 1, None, "")
+        self.token = _ALLOWANCE.set(used)
+        return used
+
+    def __exit__(self, *error: object) -> None:
+        _ALLOWANCE.reset(self.token)
+
+
+def limit_tokens(allowance: Allowance | None = None) -> _TokenLimit:
     """Count all that the work inside sends as one call's: by the block around it, else as without consent.
 
     allowance: of the beginning of the same call, None at its beginning. Also a decorator.
     """
-    current = _ALLOWANCE.get()
-    if current is not None:
-        yield current
-        return
-    with _use_allowance(allowance or Allowance(FREE_TOKENS - 1, None, "")) as used:
-        yield used
+    return _TokenLimit(allowance)
 
 
 @contextmanager

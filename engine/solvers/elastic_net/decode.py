@@ -151,7 +151,7 @@ def take_largest_weights(solved: Solutions, k: int, c: Candidates) -> tuple[Tens
     problem, rank_index = torch.from_numpy(solved.problem[is_in_top]), torch.from_numpy(rank_in_problem[is_in_top])
     index[problem, rank_index] = torch.from_numpy(solved.members[is_in_top])
     gain[problem, rank_index] = torch.from_numpy(solved.weights[is_in_top])
-    return index.to(c.relevance.device), gain.to(c.relevance.device)
+    return index.to(c.vectors.device), gain.to(c.vectors.device)
 
 
 def _fill_answers(c: Candidates, solved: Solutions, l1: Array, query_ids: Array, index: Tensor, gain: Tensor) -> None:

@@ -140,13 +140,11 @@ def select_greedily(
     runs_interpreted = is_small_batch and is_interpreted(choose_picks)
     n_products = c.count * (k + TRANSPOSE_COST)
     is_gram_cheap = c.matrix.cached or not is_small_batch or n_products <= SMALL_GRAM_PRODUCTS
-    repays_gram = is_gram_cheap and not runs_interpreted
-    gram = corpus_gram(c) if repays_gram else None
+    gram = corpus_gram(c) if is_gram_cheap and not runs_interpreted else None
     if gram is not None:
         results = choose_for_queries(
-            kind, gram.columns, gram.rows, gram.filled, gram.squares, compute_relevance(c, gram), k, np.array(weights),
-            method.window, floor, method.by_relevance,
-        )  # fmt: skip
+            kind, gram, compute_relevance(c, gram), k, np.array(weights), method.window, floor, method.by_relevance
+        )
         pool_figures = [c.count] * c.batch, [0] * c.batch, [0] * c.batch
         by_weight = zip(*(array.swapaxes(0, 1) for array in results), strict=True)
         return [_build_ranking(c, picks, scores, *pool_figures, ranks.tolist()) for picks, scores, ranks in by_weight]

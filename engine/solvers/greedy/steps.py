@@ -13,7 +13,7 @@ over `Gram` rows, so identical candidates have identical gains, and of equals th
 
 import numpy as np
 
-from engine.solvers.gram import compute_products, fill_row
+from engine.solvers.gram import Gram, compute_products, fill_row
 from engine.solvers.jit import jit_exact, jit_maxima
 from engine.solvers.largest import find_largest
 
@@ -328,26 +328,26 @@ def choose_picks(
 
 
 def choose_for_queries(
-    kind: int, columns: Array, rows: Array, filled: Array, squares: Array, relevance: Array, k: int, weights: Array,
-    window: int, floor: float, by_relevance: bool,
-) -> tuple[Array, Array, Array]:  # fmt: skip
+    kind: int, gram: Gram, relevance: Array, k: int, weights: Array, window: int, floor: float, by_relevance: bool
+) -> tuple[Array, Array, Array]:
     """Choose k documents greedily for each of B queries at each of L weights λ, among all documents.
 
-    Returns picks and scores, (B, L, k), and (B, L) the first rank without a diversity gain, −1 for none. columns: (d,
-    n) vectors; rows, filled: (n, n) their products, and (n,) which rows are computed already; relevance: (B, n); for
-    the others see `choose_picks`
+    Returns picks and scores, (B, L, k), and (B, L) the first rank without a diversity gain, −1 for none. gram: the
+    vectors' products, filled as far as they are needed; relevance: (B, n); for the others see `choose_picks`
     """
     n_queries, n = relevance.shape
     picks, scores = np.empty((n_queries, len(weights), k), np.int64), np.empty((n_queries, len(weights), k))
     past_ranks = np.empty((n_queries, len(weights)), np.int64)
     no_products = np.zeros(n)
+    squares = gram.squares if kind in (LOG_RESIDUAL, ROOT_RESIDUAL) else no_products  # lengths count for these alone
     # All candidates are in the matrix: nothing outside can beat a pick.
     no_outside = np.array([-np.inf, 0.0, 0.0, 0.0])
     for query_id in range(n_queries):
         for weight_id in range(len(weights)):
             _, past_ranks[query_id, weight_id] = choose_picks(
-                kind, columns, rows, filled, squares, relevance[query_id], k, weights[weight_id], window, floor,
-                by_relevance, no_outside, no_products, picks[query_id, weight_id], scores[query_id, weight_id], 0, k,
+                kind, gram.columns, gram.rows, gram.filled, squares, relevance[query_id], k, weights[weight_id],
+                window, floor, by_relevance, no_outside, no_products, picks[query_id, weight_id],
+                scores[query_id, weight_id], 0, k,
             )  # fmt: skip
     return picks, scores, past_ranks
 

@@ -48,7 +48,7 @@ def run_frank_wolfe(goal: Quadratic, loading: float) -> Ascent:
     """
     c, k = goal.c, goal.k
     n_queries, n = c.relevance.shape
-    device = c.relevance.device
+    device = c.vectors.device
     # All candidates are the only set: nothing to climb, and no field was computed.
     if k == n:
         set_ids, zeros = goal.query_ids.new_tensor(range(n)).expand(n_queries, -1), c.relevance.new_zeros(n_queries)
@@ -258,7 +258,7 @@ def _first_field(goal: Quadratic) -> tuple[Tensor, Tensor]:
     are cached with the matrix, so that no pass over the rows is made.
     """
     c = goal.c
-    mean_vector = torch.from_numpy(_mean_candidate(c, 0)).to(c.relevance.device)
+    mean_vector = torch.from_numpy(_mean_candidate(c, 0)).to(c.vectors.device)
     mean_products = c.matrix.derive("centrality", lambda: products(c.vectors, mean_vector.to(c.vectors.dtype)[None]))
     field = torch.sub(goal.linear * c.relevance, mean_products, alpha=goal.beta * goal.k)
     error = goal.linear * c.relevance_error + c.product_error(goal.beta * goal.k * mean_vector[None])

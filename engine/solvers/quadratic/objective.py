@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.candidates import Candidates
 from engine.matrix import blocks, products
 from engine.solvers.gram import list_infos
-from engine.solvers.tie_breaking import find_best
+from engine.solvers.tie_breaking import rank_exactly
 from engine.values import Ranking
 
 SWAP_TOLERANCE = 1e-9
@@ -43,7 +43,7 @@ class Quadratic:
     @cached_property
     def query_ids(self) -> Tensor:
         """(B,) int64, 0 … B − 1: the numbers of all queries, each of which is one problem."""
-        return torch.arange(self.c.batch, device=self.c.relevance.device)
+        return torch.arange(self.c.batch, device=self.c.vectors.device)
 
     @cached_property
     def scale(self) -> Tensor:
@@ -153,7 +153,6 @@ def select_most_relevant(c: Candidates) -> Ranking:
 
     Its gain is its relevance.
     """
-    best_ids = find_best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.duplicate_of)[0].unsqueeze(1)
-    gain = c.exact_relevance(torch.arange(c.batch, device=best_ids.device), best_ids[:, 0])
-    info = tuple({"objective": relevance, "candidates": c.count} for relevance in gain.tolist())
-    return Ranking(best_ids, gain.unsqueeze(1), info)
+    best_ids, gain = rank_exactly(c.relevance, 1, c.relevance_error, c.exact_relevance)
+    info = tuple({"objective": relevance, "candidates": c.count} for relevance in gain[:, 0].tolist())
+    return Ranking(best_ids, gain, info)

@@ -7,7 +7,7 @@ identical products, so they tie to the last bit and every choice takes the lower
 import numpy as np
 
 from engine.solvers.gram import Gram, fill_row
-from engine.solvers.greedy.steps import SUM, choose_picks
+from engine.solvers.greedy.steps import SUM, choose_for_queries
 from engine.solvers.jit import jit_exact
 from engine.solvers.largest import find_largest, select_best_rows
 
@@ -218,10 +218,7 @@ def sort_by_marginal(
 
 
 class SetsOnGram:
-    """The search for sets of k documents among those of one Gram matrix: greedy start, Frank–Wolfe, swaps.
-
-    loads: (n,) diagonal D of the relaxation; max_swaps: number of swaps a set may take
-    """
+    """The search for sets of k documents among those of one Gram matrix: greedy start, Frank–Wolfe, swaps."""
 
     def __init__(self, gram: Gram, loads: Array, k: int, max_swaps: int) -> None:
         """Take a Gram matrix, whose rows are filled when needed, and make scratch arrays for the loops.
@@ -232,20 +229,15 @@ class SetsOnGram:
         self.gram, self.loads, self.k, self.max_swaps = gram, loads, k, max_swaps
         self.arrays = gram.columns, gram.rows, gram.filled, gram.squares
         self.scratch = np.empty((N_SCRATCH_ARRAYS, len(loads)))
-        # `choose_picks` takes products with and a bound on candidates outside the matrix: there are none.
-        self.no_products, self.outside = np.zeros(len(loads)), np.array([-np.inf, 0.0, 0.0, 0.0])
 
     def start_greedily(self, relevance: Array, weight: float) -> Array:
         """Return (k,) the greedy set: the most relevant document, then always the one that adds most.
 
         relevance: (n,); weight: θ, the share of relevance
         """
-        k, set_ids, scores = self.k, np.empty(self.k, np.int64), np.empty(self.k)
-        # No window, no noise floor, the first pick by relevance, no candidates outside; picks 0 to k are made.
-        choose_picks(
-            SUM, *self.arrays, relevance, k, weight, 0, 0.0, True, self.outside, self.no_products, set_ids, scores, 0, k
-        )
-        return set_ids
+        # No window, no noise floor, the first pick by relevance.
+        picks, _, _ = choose_for_queries(SUM, self.gram, relevance[None], self.k, np.array([weight]), 0, 0.0, True)
+        return np.asarray(picks[0, 0])
 
     def ascend(self, relevance: Array, weight: float, delta: float, tolerance: float) -> tuple[Array, int, float, bool]:
         """Find a set by Frank–Wolfe steps from equal weights; return (set_ids, n_steps, gap, is_integral).
