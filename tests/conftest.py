@@ -51,10 +51,10 @@ def pytest_configure(config):
 
 
 def pytest_xdist_auto_num_workers(config):
-    """Start more workers than there are cores, as tests wait, deep ones longer; none if files are named."""
+    """Start one worker more than there are cores, as tests wait for a third of their time; none if files are named."""
     if config.args and all(Path(arg.split("::")[0]).is_file() for arg in config.args):
         return 0
-    return (os.cpu_count() or 1) + (2 if config.option.markexpr.startswith("deep") else 1)
+    return (os.cpu_count() or 1) + 1
 
 
 BROWSER_FILES = ("accessibility", "explore", "feedback", "markup", "query", "report", "theory", "tradeoff", "tune")
