@@ -67,7 +67,11 @@ def count_line_reads(name, path, rows, query, values, **params):
     directly, read = engine.select_grid(name, rows, query, k=path.k, grid=grid, pool=depth), 0
     for value, direct in zip(values, directly, strict=True):
         answer = path.at(value)
-        assert torch.equal(answer.index, direct.index), (name, value, params)
+        is_equal = answer.index == direct.index
+        if name == "nnn":
+            # Beside a kink the weight of a document is rounding alone, and either of both may leave it out.
+            is_equal |= torch.maximum(answer.gain, direct.gain) < 1e-9
+        assert is_equal.all(), (name, value, params)
         assert torch.allclose(answer.gain, direct.gain, rtol=1e-10, atol=1e-10), (name, value, params)
         read += path.lines.piece(value) is not None
     return read
