@@ -3,11 +3,14 @@
 import pytest
 
 from support import durable
-from support.draws import deepen
 
-KILLS = pytest.mark.parametrize(
-    "kills", [2, pytest.param(4, marks=pytest.mark.deep), pytest.param(50, marks=pytest.mark.slow)]
-)
+SLOW = ("embed", "tune", "train", "model judge", "store load")
+ATTACKS = [
+    *((name, 2) for name in durable.OPERATIONS if name not in SLOW),
+    *(pytest.param(name, 4, marks=pytest.mark.deep) for name in durable.OPERATIONS),
+    *(pytest.param(name, 50, marks=pytest.mark.slow) for name in durable.OPERATIONS),
+]
+"""Operations, and how often each is killed."""
 
 
 @pytest.mark.threat(
@@ -15,8 +18,7 @@ KILLS = pytest.mark.parametrize(
     "store load, cache writes",
     "nothing acknowledged is lost or done again, at most one piece a kill is, and what comes out is as undisturbed",
 )
-@KILLS
-@pytest.mark.parametrize("name", deepen(durable.OPERATIONS, ["embed", "tune", "train", "model judge", "store load"]))
+@pytest.mark.parametrize(("name", "kills"), ATTACKS)
 def test_killed_again_and_again_it_loses_nothing_and_ends_as_undisturbed(
     assailant, start_servers_of, tmp_path, name, kills
 ):

@@ -279,7 +279,7 @@ def _configure(folder: Path) -> None:
 
 
 def _target(folder: Path) -> str:
-    return f"pg/{folder.parent.name}_{folder.name}".replace("-", "_")
+    return f"pg/of_{digest_of([str(folder)])[:16]}"
 
 
 def _read_loaded(folder: Path) -> set[str]:
