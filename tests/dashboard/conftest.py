@@ -3,12 +3,16 @@
 import gc
 
 import pytest
+from streamlit import config
 
+from dashboard.server import STREAMLIT_CONFIG
 from dashboard.services import corpora, jobs, memo, off_topic
 from dashboard.tradeoff import selection
 from support import warm_home
 from support.pages import fresh_corpora
 from support.patience import patient
+
+config.set_option("runner.magicEnabled", STREAMLIT_CONFIG["runner.magicEnabled"])
 
 FAILED = pytest.StashKey[bool]()
 """Whether a test has failed."""
