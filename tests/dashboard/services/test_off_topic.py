@@ -64,11 +64,15 @@ def test_sample_that_would_be_too_small_is_none(loaded, monkeypatch):
 
 
 def test_failed_job_is_not_started_again(loaded, monkeypatch):
+    calls = []
+
     def fail(*_args, **_kwargs):
+        calls.append(1)
         raise engine.DataError("no lists")
 
     monkeypatch.setattr(off_topic, "count_off_topic", fail)
     choices = [engine.Decoder(engine.make("mmr", relevance_weight=0.31))]
-    job = find_counts(loaded, choices)
-    job.join(60)
-    assert find_counts(loaded, choices) is None
+    # A job may have failed before it is returned.
+    if job := find_counts(loaded, choices):
+        job.join(60)
+    assert find_counts(loaded, choices) is None and len(calls) == 1
