@@ -33,6 +33,8 @@ TURNED = {
     ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
 """Operators and what takes their place."""
+CACHE, PRISTINE = ".cache", ".pristine"
+"""Folders in the copy: what the tests share from run to run, and what the unchanged code put there."""
 MAX_SECONDS = 3600
 """Seconds that the tests of a change may take; if they take longer, it is noticed."""
 INVISIBLE: dict[str, str] = {}
@@ -183,9 +185,9 @@ def copy_checkout(folder: Path) -> Path:
 
 def find_failure(checkout: Path, *arguments: str) -> str | None:
     """Run tests in a copy of the checkout and return the first that fails; None if all pass."""
-    path = os.pathsep.join(filter(None, (str(checkout), str(checkout / "tests"), os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join((str(checkout), str(checkout / "tests")))
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
-    around = {**os.environ, "PYTHONPATH": path}
+    around = {**os.environ, "PYTHONPATH": path, "FRONTIER_TESTS_CACHE": str(checkout / CACHE)}
     try:
         done = subprocess.run(command, cwd=checkout, env=around, capture_output=True, text=True, timeout=MAX_SECONDS)
     except subprocess.TimeoutExpired:
@@ -199,6 +201,9 @@ def find_failure(checkout: Path, *arguments: str) -> str | None:
 def judge(change: Change, checkout: Path, first_only: bool) -> str | None:
     """Make a change in the copy, run the tests, and take it back; return the test that noticed it."""
     file = checkout / change.file
+    # What changed code has embedded must not meet the next change.
+    shutil.rmtree(checkout / CACHE)
+    shutil.copytree(checkout / PRISTINE, checkout / CACHE)
     source = file.read_text(encoding="utf-8")
     try:
         file.write_text(apply_change(source, change), encoding="utf-8")
@@ -220,6 +225,9 @@ def main() -> None:
     rows, n_visible, n_noticed = [], 0, 0
     with tempfile.TemporaryDirectory() as folder:
         checkout = copy_checkout(Path(folder))
+        if failed := find_failure(checkout, "-n0", "tests/engine/data/test_demo.py"):
+            raise SystemExit(f"{failed} fails without any change")
+        shutil.copytree(checkout / CACHE, checkout / PRISTINE)
         for change in draw_changes(arguments.count, arguments.seed):
             seconds, noticed = time_call(judge, change, checkout, arguments.first_only)
             reason = INVISIBLE.get(change.name)
