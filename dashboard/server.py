@@ -39,7 +39,7 @@ STREAMLIT_CONFIG: dict[str, Any] = {
     "server.headless": True,
     "server.fileWatcherType": "none",
     "runner.postScriptGC": False,  # `garbage` collects, for all sessions at once
-    # No page draws by an expression alone, and Python up to 3.11.7 cannot parse in two threads at once (gh-106905).
+    # No page draws by an expression alone, and threads that parse at once may fail on Python 3.11 (gh-106905).
     "runner.magicEnabled": False,
     "server.maxUploadSize": MAX_UPLOAD_BYTES >> 20,
     "browser.gatherUsageStats": False,

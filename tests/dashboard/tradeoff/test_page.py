@@ -73,7 +73,7 @@ def measured(source=None, **session):
 
 
 @pytest.fixture(scope="module")
-def shown():
+def measured_page():
     """The page as it is measured, only to be looked at."""
     return measured()
 
@@ -166,8 +166,8 @@ def test_explores_decoders_are_measured_without_asking_and_kept(measurements):
     assert ids(figure(again)) == ids(figure(app)) and headline_of(again) == headline_of(app)
 
 
-def test_best_setting_of_each_decoder_has_its_gain_kept_share_and_chance(measurements, shown):
-    best = pages.first_table(shown, "Best setting")
+def test_best_setting_of_each_decoder_has_its_gain_kept_share_and_chance(measurements, measured_page):
+    best = pages.first_table(measured_page, "Best setting")
     options = engine.decide(measurements()).options
     rows = {name.split(" ")[1]: row for name, row in zip(best["Best setting"], best.to_dict("records"), strict=True)}
     assert set(rows) == {"MMR", "VRSD"}, "the baseline is what they are compared with"
@@ -290,10 +290,10 @@ def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(mea
     assert "tradeoff.confirm" in pages.keys(app) and "On test" not in pages.texts(app)
 
 
-def test_one_split_says_why_nothing_confirms_and_leads_to_tune(measurements, shown, monkeypatch):
+def test_one_split_says_why_nothing_confirms_and_leads_to_tune(measurements, measured_page, monkeypatch):
     """Cranfield, which has one split, had no button beside "Use in Explore", and no word on it."""
     measurements()
-    assert "tradeoff.halve" not in pages.keys(shown), "another split can confirm"
+    assert "tradeoff.halve" not in pages.keys(measured_page), "another split can confirm"
     monkeypatch.setattr(confirmations, "find_other_split", lambda loaded, split: None)
     monkeypatch.setattr(page, "_list_other_splits", lambda loaded, split: [])
     app, screens = measured(), []
@@ -709,13 +709,13 @@ def chart(app, position):
     return json.loads(app.get("plotly_chart")[position].proto.spec)
 
 
-def test_wins_and_losses_are_sorted_bars_with_both_sets(shown):
-    (bars,) = chart(shown, 1)["data"]
+def test_wins_and_losses_are_sorted_bars_with_both_sets(measured_page):
+    (bars,) = chart(measured_page, 1)["data"]
     count = demo_counts()["dev"]
     assert len(bars["y"]) == len(set(bars["customdata"])) < count and bars["y"] == sorted(bars["y"], reverse=True)
     won, lost = sum(y > 0 for y in bars["y"]), sum(y < 0 for y in bars["y"])
     assert f"MMR · λ 0.9 vs Top-k, Recall@10: {won} better · {count - won - lost} same · {lost} worse" in pages.texts(
-        shown
+        measured_page
     )
     assert won + lost == len(bars["y"]), "what is the same has no bar"
     assert all("Only MMR · λ 0.9: " in card and "Only Top-k: " in card for card in bars["hovertext"][:won])
@@ -861,10 +861,10 @@ def test_asking_for_the_job_holds_for_one_visit_whatever_is_drawn():
     assert not app.exception and selection.START_KEY not in app.session_state
 
 
-def test_verdict_says_how_many_decoders_it_compares(shown):
-    assert f"Compared: 2 of {len(engine.methods('selector')) - 1} decoders." in pages.texts(shown)
-    assert "The more settings are compared, the more a setting must keep to be called sure" in helps(shown)
-    assert list_primary(shown) == ["tradeoff.use"]
+def test_verdict_says_how_many_decoders_it_compares(measured_page):
+    assert f"Compared: 2 of {len(engine.methods('selector')) - 1} decoders." in pages.texts(measured_page)
+    assert "The more settings are compared, the more a setting must keep to be called sure" in helps(measured_page)
+    assert list_primary(measured_page) == ["tradeoff.use"]
 
 
 @pytest.mark.deep  # the same click measures before anything is measured
